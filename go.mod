@@ -1,0 +1,9 @@
+module withlease
+
+go 1.26.0
+
+require (
+	github.com/alecthomas/kong v1.17.0
+	github.com/creack/pty v1.1.24
+	golang.org/x/sys v0.50.0
+)

@@ -1,0 +1,222 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"withlease/state"
+)
+
+// Recheck is how often the first in line looks for what nobody announces: the
+// shell lock's release, another tool's write to the document, a file system
+// without FIFOs.
+const Recheck = 2 * time.Second
+
+// Blocked is why a claim has to wait, and what will end that.
+type Blocked struct {
+	Resource string
+	Sight    Sight    // who has it, if anybody
+	Refused  *Refusal // the supervisor's or the upgrade's no; nil when it is only held or a line
+	Place    int      // in the resource's line, from 1
+	Behind   Waiter   // the place directly ahead; number 0 when this is the first
+
+	Supervisor   *state.Supervisor
+	RestartUntil time.Time
+	Gone         bool
+
+	ID   string    // of the place, to take it again
+	Kept time.Time // how long it is kept, once the wait is over
+
+	watch   int       // hangs up when what blocks goes away; -1: nothing will tell
+	ends    []PID     // ... or when these end: an orphaned run's processes, the supervisor's
+	recheck time.Time // look again then; zero: no need
+	silent  uint64    // the inode of a directory whose release nobody announces
+}
+
+// Error is the short form, without what to do about it.
+func (b *Blocked) Error() string {
+	switch {
+	case b.Refused != nil:
+		return b.Refused.Reason
+	case b.Sight.Held:
+		return fmt.Sprintf("%s is held by %s", b.Resource, b.Sight.Party().Label())
+	}
+	return fmt.Sprintf("%s: others wait before you", b.Resource)
+}
+
+func (b *Blocked) close() {
+	if b != nil && b.watch >= 0 {
+		unix.Close(b.watch)
+		b.watch = -1
+	}
+}
+
+// blockedByLine says who is before number n in the line of s; nil when nobody
+// is. Under a supervisor only those count that need no grant either.
+func (c *change) blockedByLine(st *state.State, rq *Request, s *sight, n int64) (*Blocked, error) {
+	if st.Supervisor != nil {
+		ahead, err := c.exemptAhead(st, s.res, n)
+		if err != nil || !ahead {
+			return nil, err
+		}
+		return c.blocked(st, rq, s, n, nil)
+	}
+	p, found, count, err := c.ahead(s.res, n)
+	if err != nil || !found {
+		return nil, err
+	}
+	b := c.newBlocked(st, s)
+	b.Place, b.Behind = count+1, c.waiter(s.res, p.n)
+	b.watch = p.watch
+	if !p.live {
+		b.recheck = p.kept
+	}
+	if b.watch < 0 && p.live {
+		b.recheck = c.now.Add(Recheck)
+	}
+	return b, nil
+}
+
+// exemptAhead says whether a party that needs no grant waits before number n.
+func (c *change) exemptAhead(st *state.State, res string, n int64) (bool, error) {
+	ns, err := c.numbers(res)
+	if err != nil {
+		return false, err
+	}
+	for _, m := range ns {
+		if n > 0 && m >= n {
+			break
+		}
+		p, ok := c.seePlace(res, m, c.now)
+		if p.watch >= 0 {
+			unix.Close(p.watch)
+		}
+		if !ok {
+			c.remove(res, m)
+			continue
+		}
+		if who := c.waiter(res, m).Who(); who.IsPerson() || st.Supervisor.Same(who) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (c *change) newBlocked(st *state.State, s *sight) *Blocked {
+	b := &Blocked{Resource: s.res, Sight: s.Sight(), Supervisor: st.Supervisor, watch: -1}
+	g := c.gateOf(st, s, state.Party{})
+	b.RestartUntil, b.Gone = g.RestartUntil, g.Gone
+	return b
+}
+
+// blocked says what a request that isn't behind anybody's ticket waits for, or,
+// under a supervisor, whatever it waits for.
+//
+// Who watches the holder [wait.3]: the first in line, and under a supervisor
+// also who may claim next, the one after, and the parties that need no grant.
+// All others watch the place ahead of them, so that there always is a first.
+func (c *change) blocked(st *state.State, rq *Request, s *sight, n int64, refused *Refusal) (*Blocked, error) {
+	b := c.newBlocked(st, s)
+	b.Refused = refused
+	p, behind, count, err := c.ahead(s.res, n)
+	if err != nil {
+		return nil, err
+	}
+	b.Place = count + 1
+	if behind {
+		b.Behind = c.waiter(s.res, p.n)
+	}
+	hold := st.Upgrade(s.res, c.now)
+	if hold != nil && !hold.Until.IsZero() {
+		b.soonest(hold.Until) // nobody announces that it has run out
+	}
+	if behind && p.live && st.Supervisor != nil && !c.mayBeNext(st, rq.party(), s, hold != nil) {
+		b.watch = p.watch
+		return b, nil
+	}
+	if p.watch >= 0 {
+		unix.Close(p.watch)
+	}
+	b.watch, s.watch = s.watch, -1
+	for _, o := range s.orphans {
+		b.ends = append(b.ends, o.PID)
+	}
+	if p, watched := SupervisorPID(st); watched {
+		b.ends = append(b.ends, p)
+	}
+	if !b.RestartUntil.IsZero() {
+		b.soonest(b.RestartUntil)
+	}
+	b.soonest(c.now.Add(Recheck))
+	if s.exists && (s.kind == Recorded || s.kind == Claiming || s.kind == Odd) {
+		b.silent = s.dirIno
+	}
+	if !s.held() {
+		for _, g := range Pending(st, s.res, false, c.now, GrantTTL) {
+			b.soonest(expiry(st, g, GrantTTL).Add(time.Millisecond))
+			break
+		}
+	}
+	return b, nil
+}
+
+func (b *Blocked) soonest(t time.Time) {
+	if b.recheck.IsZero() || t.Before(b.recheck) {
+		b.recheck = t
+	}
+}
+
+// mayBeNext says whether a party needs no grant, or has one of the next two.
+func (c *change) mayBeNext(st *state.State, who state.Party, s *sight, hold bool) bool {
+	if !hold && (who.IsPerson() || st.Supervisor.Same(who)) {
+		return true
+	}
+	pending := Pending(st, s.res, s.held(), c.now, GrantTTL)
+	if hold {
+		pending = slices.DeleteFunc(pending, func(g state.Grant) bool { return g.UpgradeUnblock == "" })
+	}
+	pending = pending[:min(len(pending), 2)]
+	return slices.ContainsFunc(pending, func(g state.Grant) bool { return g.To.Same(who) })
+}
+
+// refresh looks again, without the lock, at what people are shown.
+func (b *Blocked) refresh(base *Base, n int64) {
+	if s, err := base.Look(b.Resource); err == nil {
+		b.Sight = s
+	}
+	ns, err := base.numbers(b.Resource)
+	if err != nil || n == 0 {
+		return
+	}
+	if i, found := slices.BinarySearch(ns, n); found {
+		b.Place = i + 1
+		if i == 0 {
+			b.Behind = Waiter{}
+		} else if b.Behind.Number != ns[i-1] {
+			b.Behind = base.waiter(b.Resource, ns[i-1])
+		}
+	}
+}
+
+// Options say how to wait.
+type Options struct {
+	// NoWait gives up at once. So does a context that ends, later.
+	NoWait bool
+	// Keep is how long the place is kept when the wait runs out (not when
+	// somebody cancels it); zero: it is given up.
+	Keep time.Duration
+	// Ticket takes the kept place of that ID again.
+	Ticket string
+	// Tell is called when there is something new to tell, and then whenever
+	// the time that it returned has passed; zero: not before the next news.
+	Tell func(*Blocked) time.Duration
+	// Place is called when the ticket asked for is no place any more.
+	Lapsed func(resource string)
+}
+
+// ErrWaitOver is the cause of a context whose time for waiting ran out.
+var ErrWaitOver = fmt.Errorf("the wait ran out: %w", context.DeadlineExceeded)

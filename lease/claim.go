@@ -1,0 +1,484 @@
+package lease
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"withlease/state"
+)
+
+// WitnessFD is the lowest number of a descriptor that a run hands to its
+// command on purpose. High, so that it is no jobserver's, no script's `exec 3>`
+// and not what a test harness counts.
+const WitnessFD = 200
+
+// change is what is done under one hold of the lock.
+type change struct {
+	*Base
+	lock *state.Locked
+	now  time.Time
+	warn []error // what went wrong without stopping the change
+}
+
+// step marks a place of the protocol, by the name that testdata/model gives it:
+// between any two steps a process may be killed or stopped, and tests do that.
+func step(name string) {
+	if atStep != nil {
+		atStep(name)
+	}
+}
+
+var atStep func(name string)
+
+func (b *Base) change(l *state.Locked) *change {
+	return &change{Base: b, lock: l, now: time.Now()}
+}
+
+func (c *change) look(res string) (*sight, error) { return c.Base.look(res, c.now) }
+
+// log appends to the event log. A log that can't be written stops nothing.
+func (c *change) log(by, verb string, d state.Detail) {
+	if err := c.lock.Log(state.Event{At: c.now, By: by, Verb: verb, Detail: d}); err != nil {
+		c.warn = append(c.warn, err)
+	}
+}
+
+// Request is what somebody wants to hold.
+type Request struct {
+	Resources []string
+	// Holder is the record; Env, Since and UpgradeUnblock are filled in.
+	Holder  Holder
+	Command []string
+	TTL     time.Duration
+	// Token continues a run that has one; empty makes one.
+	Token string
+}
+
+func (r *Request) party() state.Party { return r.Holder.Party() }
+
+// held is one resource of a lease.
+type held struct {
+	res     string
+	fence   int64
+	ino     uint64
+	witness int // close-on-exec; the same open file as inherited
+	shared  int // the command's, at WitnessFD or above
+	dir     int
+	record  int
+	process int
+}
+
+// Lease is what a run holds. It is given back with Release.
+type Lease struct {
+	base    *Base
+	request Request
+	Token   string
+	held    []*held
+	tickets []*ticket // unlinked, open until the release: the next in line watches them
+	since   time.Time
+	waited  time.Duration
+	process Process
+	Nested  []string // resources that an outer run of this tree holds
+	Warned  []error  // what went wrong on the way without stopping it
+}
+
+// NewToken is the text by which a run's processes are known: 128 random bits.
+func NewToken() string { return fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()) }
+
+// try claims all of a request's resources or none [try]. blocked says why not
+// and carries what to watch. The caller holds the lock.
+func (c *change) try(rq *Request, mine []*ticket, byTimer bool) (*Lease, *Blocked, error) {
+	// [try.1] look first: a dead lease is retired whoever looks, and whether
+	// or not it may claim (R4). A lease that nobody may break would stay.
+	sights := make([]*sight, len(rq.Resources))
+	defer func() {
+		for _, s := range sights {
+			s.close()
+		}
+	}()
+	st, err := c.lock.State()
+	if err != nil {
+		return nil, nil, err
+	}
+	c.watchSupervisor(st)
+	for i, res := range rq.Resources {
+		s, err := c.look(res)
+		if err != nil {
+			return nil, nil, err
+		}
+		if s.dead() {
+			if err := c.retire(s); err != nil {
+				return nil, nil, err
+			}
+			if s, err = c.look(res); err != nil {
+				return nil, nil, err
+			}
+		}
+		sights[i] = s
+		if err := c.noteShell(s); err != nil {
+			return nil, nil, err
+		}
+	}
+	if st, err = c.lock.State(); err != nil {
+		return nil, nil, err
+	}
+
+	// [try.2] the gate: grants or tickets, for every resource
+	grants := make([]int, len(rq.Resources))
+	for i, s := range sights {
+		var blocked *Blocked
+		if grants[i], blocked, err = c.gate(st, rq, s, number(mine, s.res), byTimer); err != nil || blocked != nil {
+			return nil, blocked, err
+		}
+	}
+
+	// [try.3] take all or none
+	l := &Lease{base: c.Base, request: *rq, Token: rq.Token, since: c.now}
+	if l.Token == "" {
+		l.Token = NewToken()
+	}
+	if err := c.takeAll(l, st, grants); err != nil {
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, nil, err
+		}
+		// The shell lock's mkdir came between look and rename. It is held.
+		for _, s := range sights {
+			again, err := c.look(s.res)
+			if err != nil {
+				return nil, nil, err
+			}
+			s.close()
+			*s = *again
+			if s.held() {
+				if err := c.noteShell(s); err != nil {
+					return nil, nil, err
+				}
+				b, err := c.blocked(st, rq, s, number(mine, s.res), nil)
+				return nil, b, err
+			}
+		}
+		return nil, &Blocked{Resource: rq.Resources[0], recheck: c.now, watch: -1}, nil
+	}
+
+	// [try.4] the document without the grants: a failure gives the lease
+	// back, so that a grant is used by exactly one successful claim.
+	if err := c.useGrants(st, grants); err != nil {
+		for _, h := range l.held {
+			c.giveBack(h)
+		}
+		return nil, nil, err
+	}
+	// [try.5] only then the places in line
+	for _, t := range mine {
+		t.unlink()
+	}
+	l.tickets = mine
+	return l, nil, nil
+}
+
+func number(mine []*ticket, res string) int64 {
+	for _, t := range mine {
+		if t.res == res {
+			return t.n
+		}
+	}
+	return 0
+}
+
+// gate says whether the request may have s now.
+func (c *change) gate(st *state.State, rq *Request, s *sight, n int64, byTimer bool) (int, *Blocked, error) {
+	g := c.gateOf(st, s, rq.party())
+	grant, err := Check(st, g)
+	var refused *Refusal
+	if errors.As(err, &refused) {
+		if byTimer && !s.held() {
+			// Nobody announces that a grant ran out, or that another tool
+			// changed the document: who finds it by the clock says it.
+			c.wake(s.res, false)
+		}
+		b, err := c.blocked(st, rq, s, n, refused)
+		return -1, b, err
+	}
+	if grant < 0 {
+		ahead, err := c.blockedByLine(st, rq, s, n)
+		if err != nil || ahead != nil {
+			return -1, ahead, err
+		}
+	}
+	if s.held() {
+		b, err := c.blocked(st, rq, s, n, nil)
+		return -1, b, err
+	}
+	return grant, nil, nil
+}
+
+func (c *change) gateOf(st *state.State, s *sight, caller state.Party) Gate {
+	g := Gate{
+		Resource:   s.res,
+		Caller:     caller,
+		Supervisor: st.Supervisor,
+		Held:       s.held(),
+		Now:        c.now,
+		TTL:        GrantTTL,
+	}
+	if cli := st.SupervisorCLI; cli != nil && !cli.Gone.IsZero() {
+		if until := cli.Gone.Add(RestartGrace); c.now.Before(until) {
+			g.RestartUntil = until
+		} else {
+			g.Gone = true
+		}
+	}
+	return g
+}
+
+// watchSupervisor notes in the document that the supervisor's process has gone
+// away or come back. That only changes what people are told, so a failure to
+// write it stops nothing.
+func (c *change) watchSupervisor(st *state.State) {
+	if watchSupervisor(st, c.now) {
+		if err := c.lock.Save(st); err != nil {
+			c.warn = append(c.warn, err)
+		}
+	}
+}
+
+// noteShell keeps track of a lock that announces nothing: seen held, it is
+// marked; found free again, its release is noted as of now, before the gate,
+// so that the grants that waited for it have their time (R6).
+func (c *change) noteShell(s *sight) error {
+	st, err := c.lock.State()
+	if err != nil {
+		return err
+	}
+	_, marked := st.Seen[s.res]
+	silent := s.exists && (s.kind == Recorded || s.kind == Claiming || s.kind == Odd)
+	switch {
+	case silent && !marked && st.HasGrants(s.res):
+		if st.Seen == nil {
+			st.Seen = map[string]time.Time{}
+		}
+		st.Seen[s.res] = c.now
+	case marked && !silent:
+		delete(st.Seen, s.res)
+		if !s.exists {
+			noteReleased(st, s.res, c.now)
+		}
+	default:
+		return nil
+	}
+	return c.lock.Save(st)
+}
+
+// noteReleased starts the time of the grants that waited for res.
+func noteReleased(st *state.State, res string, now time.Time) bool {
+	if !st.HasGrants(res) {
+		return false
+	}
+	if st.Released == nil {
+		st.Released = map[string]time.Time{}
+	}
+	st.Released[res] = now.UTC()
+	return true
+}
+
+// takeAll makes the leases. An error leaves none.
+func (c *change) takeAll(l *Lease, st *state.State, grants []int) error {
+	for i, res := range l.request.Resources {
+		h := l.request.Holder
+		h.Env = res
+		h.Since = c.now.UTC().Format(time.RFC3339)
+		h.UpgradeUnblock = ""
+		if grants[i] >= 0 && st.Upgrade(res, c.now) != nil {
+			h.UpgradeUnblock = st.Grants[grants[i]].UpgradeUnblock
+		}
+		fence, err := c.next(res)
+		if err == nil {
+			p := l.newProcess(fence)
+			var one *held
+			if one, err = c.take(res, h, &p); err == nil {
+				one.fence = fence
+				l.held = append(l.held, one)
+				l.process = p
+				continue
+			}
+		}
+		for _, h := range l.held {
+			c.giveBack(h)
+		}
+		l.held = nil
+		return err
+	}
+	return nil
+}
+
+// newProcess is what process.json says of this run.
+func (l *Lease) newProcess(fence int64) Process {
+	p := l.process
+	if p.PID == 0 {
+		here := thisMachine()
+		p = Process{
+			PID: unix.Getpid(), Start: startTime(unix.Getpid()),
+			BootID: here.bootID, MachineID: here.machineID, Host: here.host,
+			PIDNS: pidNamespace(),
+			Token: l.Token, TTL: l.request.TTL.Seconds(), Command: l.request.Command,
+		}
+	}
+	p.Fence = fence
+	return p
+}
+
+// take makes one lease: a staging directory with all that belongs in it, then
+// one rename, so that a lease never shows without its record [claim]. A taken
+// name is fs.ErrExist. Without a process it is a record only.
+func (c *change) take(res string, h Holder, p *Process) (one *held, err error) {
+	staging := c.staging()
+	discard(c.trash(res))
+	if err := unix.Mkdir(staging, uint32(c.Store.Modes.Dir.Perm())); err == unix.EEXIST {
+		discard(staging)
+		err = unix.Mkdir(staging, uint32(c.Store.Modes.Dir.Perm()))
+		if err != nil {
+			return nil, &fs.PathError{Op: "mkdir", Path: staging, Err: err}
+		}
+	} else if err != nil {
+		return nil, &fs.PathError{Op: "mkdir", Path: staging, Err: err}
+	}
+	one = &held{res: res, witness: -1, shared: -1, dir: -1, record: -1, process: -1}
+	defer func() {
+		if err != nil {
+			one.close()
+			one = nil
+			discard(staging)
+		}
+	}()
+	if one.dir, err = openFile(staging, unix.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
+		return one, err
+	}
+	if c.Store.Modes == state.Shared {
+		// S_ISGID by number: Fchmod knows no os.FileMode.
+		if err := unix.Fchmod(one.dir, 0o2770); err != nil {
+			return one, &fs.PathError{Op: "chmod", Path: staging, Err: err}
+		}
+	}
+	text, err := json.Marshal(h)
+	if err != nil {
+		return one, err
+	}
+	if one.record, err = c.writeNew(filepath.Join(staging, "holder.json"), append(text, '\n')); err != nil {
+		return one, err
+	}
+	if p != nil {
+		if text, err = p.encode(); err != nil {
+			return one, err
+		}
+		if one.process, err = c.writeNew(filepath.Join(staging, "process.json"), text); err != nil {
+			return one, err
+		}
+		if err = c.bear(one, filepath.Join(staging, "witness")); err != nil {
+			return one, err
+		}
+	}
+	return one, c.publish(staging, res)
+}
+
+// bear makes the witness and the descriptor that the command inherits.
+func (c *change) bear(one *held, path string) (err error) {
+	if one.witness, err = c.lockFIFO(path); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(one.witness, &st); err != nil {
+		return &fs.PathError{Op: "fstat", Path: path, Err: err}
+	}
+	one.ino = st.Ino
+	one.shared, err = unix.FcntlInt(uintptr(one.witness), unix.F_DUPFD_CLOEXEC, WitnessFD)
+	if err == unix.EINVAL || err == unix.EMFILE {
+		// ulimit -n leaves no number that high: any other is better than none.
+		one.shared, err = unix.FcntlInt(uintptr(one.witness), unix.F_DUPFD_CLOEXEC, 10)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "dup", Path: path, Err: err}
+	}
+	return nil
+}
+
+// publish renames a finished lease to its place, which must be free. Where the
+// file system can't rename so, mkdir keeps others out while the files move.
+func (c *change) publish(staging, res string) error {
+	to := c.path(res)
+	err := renameNew(staging, to)
+	if err == unix.EINVAL || err == unix.ENOSYS || err == unix.ENOTSUP {
+		if err = unix.Mkdir(to, uint32(c.Store.Modes.Dir.Perm())); err == nil {
+			for _, n := range [...]string{"witness", "process.json", "holder.json"} {
+				if e := unix.Rename(filepath.Join(staging, n), filepath.Join(to, n)); e != nil && e != unix.ENOENT {
+					err = e
+				}
+			}
+			unix.Rmdir(staging)
+			if err != nil {
+				discard(to)
+			}
+		}
+	}
+	if err != nil {
+		return &fs.PathError{Op: "rename", Path: to, Err: err}
+	}
+	return nil
+}
+
+// useGrants writes the document without the grants that a claim used up, and
+// tells those whose turn has come nearer.
+func (c *change) useGrants(st *state.State, grants []int) error {
+	var used []state.Grant
+	left := st.Grants[:0:0]
+	for i, g := range st.Grants {
+		mine := false
+		for _, at := range grants {
+			mine = mine || at == i
+		}
+		if mine {
+			used = append(used, g)
+		} else {
+			left = append(left, g)
+		}
+	}
+	if len(used) == 0 {
+		return nil
+	}
+	st.Grants = left
+	for _, g := range used {
+		if !st.HasGrants(g.Resource) {
+			delete(st.Released, g.Resource)
+		}
+	}
+	if err := c.lock.Save(st); err != nil {
+		return err
+	}
+	for _, g := range used {
+		c.wake(g.Resource, true)
+	}
+	return nil
+}
+
+// giveBack takes away a lease that this very change made.
+func (c *change) giveBack(one *held) {
+	if unix.Rename(c.path(one.res), c.trash(one.res)) == nil {
+		discard(c.trash(one.res))
+	}
+	one.close()
+}
+
+func (one *held) close() {
+	for _, fd := range [...]*int{&one.shared, &one.dir, &one.record, &one.process, &one.witness} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
+		}
+	}
+}

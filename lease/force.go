@@ -1,0 +1,257 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"withlease/state"
+)
+
+// ErrNotYours is the release of another party's lease without force.
+var ErrNotYours = errors.New("held by another party")
+
+// HeldError is a release or claim that a holder stands in the way of. It wraps
+// ErrNotYours.
+type HeldError struct {
+	Sight Sight
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%s is held by %s", e.Sight.Resource, e.Sight.Party().Label())
+}
+func (e *HeldError) Unwrap() error { return ErrNotYours }
+
+// Hold takes res for h with a record and no witness, as `withlease claim`
+// does, through the gate. It returns the holder when that is the same party
+// already (yours is true) or another. The error is a *Blocked when the
+// supervisor, an upgrade or the line says no.
+func (b *Base) Hold(ctx context.Context, res string, h Holder) (holder *Holder, yours bool, err error) {
+	if err := CheckName(res); err != nil {
+		return nil, false, err
+	}
+	if err := b.Make(); err != nil {
+		return nil, false, err
+	}
+	l, err := b.Store.Lock(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer l.Unlock()
+	c := b.change(l)
+	s, err := c.look(res)
+	if err != nil {
+		return nil, false, err
+	}
+	defer s.close()
+	if s.dead() {
+		if err := c.retire(s); err != nil {
+			return nil, false, err
+		}
+		if s, err = c.look(res); err != nil {
+			return nil, false, err
+		}
+	}
+	if err := c.noteShell(s); err != nil {
+		return nil, false, err
+	}
+	if s.held() {
+		if h2 := s.record(); h2.Party().Same(h.Party()) {
+			return &h2, true, nil
+		}
+	}
+	st, err := l.State()
+	if err != nil {
+		return nil, false, err
+	}
+	c.watchSupervisor(st)
+	rq := &Request{Resources: []string{res}, Holder: h}
+	grant, blocked, err := c.gate(st, rq, s, 0, false)
+	if err != nil {
+		return nil, false, err
+	}
+	if blocked != nil {
+		blocked.close()
+		return nil, false, blocked
+	}
+	h.Env, h.Since = res, c.now.UTC().Format(time.RFC3339)
+	if grant >= 0 && st.Upgrade(res, c.now) != nil {
+		h.UpgradeUnblock = st.Grants[grant].UpgradeUnblock
+	}
+	fence, err := c.record(res, h)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := c.useGrants(st, []int{grant}); err != nil {
+		if unix.Rename(c.path(res), c.trash(res)) == nil {
+			discard(c.trash(res))
+		}
+		return nil, false, err
+	}
+	c.log(h.Party().Label(), "claim", state.Detail{Resource: res, Session: h.Session, Purpose: h.Purpose, Fence: fence})
+	return nil, false, nil
+}
+
+// Free releases a lease of who that no run of its own will release: a record
+// without a witness, or what a crash left. A run's is a *HeldError, and so is
+// another party's; nobody's is a *DirError that wraps ErrNotHeld.
+func (b *Base) Free(ctx context.Context, res string, who state.Party) error {
+	return b.free(ctx, res, func(c *change, s *sight) error {
+		h := s.record()
+		if s.dead() {
+			return nil
+		}
+		if s.kind != Recorded || !h.Party().Same(who) {
+			return &HeldError{s.Sight()}
+		}
+		return nil
+	}, func(c *change, s *sight) {
+		h := s.record()
+		d := state.Detail{Resource: res, Session: h.Session, Purpose: h.Purpose}
+		if since := h.SinceTime(); !since.IsZero() {
+			d.HeldSeconds = c.now.Sub(since).Seconds()
+		}
+		c.log(who.Label(), "release", d)
+	})
+}
+
+// Force frees a lease whoever holds it: its owner is told through the witness,
+// the log says who, whom and why [force]. What it took away is returned. Nobody's
+// lease is a *DirError that wraps ErrNotHeld.
+func (b *Base) Force(ctx context.Context, res string, who state.Party, why string) (taken Sight, err error) {
+	err = b.free(ctx, res, func(c *change, s *sight) error {
+		taken = s.Sight()
+		return nil
+	}, func(c *change, s *sight) {
+		// Before the rename, so that its owner knows at once, even between
+		// its claim and the start of its command (R7).
+		poke(filepath.Join(c.path(res), "witness"), 'f')
+		d := state.Detail{Resource: res, Session: taken.Holder.Session, To: taken.Party().Label(), Purpose: taken.Holder.Purpose, Reason: why}
+		if taken.Process != nil {
+			d.Token, d.Fence = taken.Process.Token, taken.Process.Fence
+		}
+		c.log(who.Label(), "force", d)
+	})
+	return taken, err
+}
+
+func (b *Base) free(ctx context.Context, res string, may func(*change, *sight) error, last func(*change, *sight)) error {
+	if err := CheckName(res); err != nil {
+		return err
+	}
+	l, err := b.Store.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.Unlock()
+	c := b.change(l)
+	s, err := c.look(res)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if !s.exists {
+		return &DirError{Resource: res, Path: b.path(res), Err: ErrNotHeld}
+	}
+	if err := may(c, s); err != nil {
+		return err
+	}
+	if err := c.away(s, func() { last(c, s) }); err != nil {
+		return err
+	}
+	discard(c.trash(res))
+	return nil
+}
+
+// Members are the processes of the run that holds s: its wrapper, its command,
+// and what else has its token or its witness. Only those of this boot and PID
+// namespace, with their start times, so that no other process is meant.
+func (s Sight) Members() []Member {
+	p := s.Process
+	if p == nil || !p.here() {
+		return s.Orphans
+	}
+	found := survivors(p)
+	if w := (PID{p.PID, p.Start}); w.Alive() {
+		found = append([]Member{{w, commandOf(w.PID)}}, found...)
+	}
+	return found
+}
+
+// WrapperGone says whether the wrapper of a run that still holds its lease is
+// dead: then its command, or a child of it, holds it.
+func (s Sight) WrapperGone() bool {
+	p := s.Process
+	return s.Held && p != nil && p.here() && p.Start > 0 && !PID{p.PID, p.Start}.Alive()
+}
+
+// here says whether the pids of p mean anything to this process.
+func (p *Process) here() bool {
+	m := thisMachine()
+	return p.BootID != "" && p.BootID == m.bootID && (p.PIDNS == 0 || p.PIDNS == pidNamespace())
+}
+
+// Settle retires res when it is dead, so that the next in line hears of it.
+func (b *Base) Settle(ctx context.Context, res string) error {
+	l, err := b.Store.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.Unlock()
+	c := b.change(l)
+	s, err := c.look(res)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if s.dead() {
+		return c.retire(s)
+	}
+	return nil
+}
+
+// End ends processes: TERM and CONT, and KILL to what is left after the grace.
+// It returns those that still live a second after that.
+func End(members []Member, grace time.Duration) (left []Member, err error) {
+	send := func(s syscall.Signal) {
+		for _, m := range members {
+			if e := m.Signal(s); e != nil && e != unix.ESRCH {
+				err = e
+			}
+		}
+	}
+	send(unix.SIGTERM)
+	send(unix.SIGCONT)
+	if left = await(members, grace); len(left) == 0 {
+		return nil, nil
+	}
+	send(unix.SIGKILL)
+	return await(left, time.Second), err
+}
+
+// await waits until all have ended, at most for a time.
+func await(members []Member, most time.Duration) (left []Member) {
+	deadline := time.Now().Add(most)
+	for _, m := range members {
+		fd := openPID(m.PID)
+		if fd >= 0 {
+			fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			for {
+				_, err := unix.Poll(fds, milliseconds(time.Until(deadline)))
+				if err != unix.EINTR {
+					break
+				}
+			}
+			unix.Close(fd)
+		}
+		if m.Alive() {
+			left = append(left, m)
+		}
+	}
+	return left
+}

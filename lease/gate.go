@@ -1,0 +1,151 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+
+	"withlease/state"
+)
+
+// Gate is what a claim is checked against.
+type Gate struct {
+	Resource string
+	Caller   state.Party
+	// Supervisor is who decides, nil when nobody does.
+	Supervisor *state.Supervisor
+	// RestartUntil is set while the supervisor's process is away and may
+	// still come back. Gone means that it stayed away for longer: what it
+	// granted still counts, and new grants wait for a successor.
+	RestartUntil time.Time
+	Gone         bool
+	// Held is whether anybody has the resource right now.
+	Held bool
+	Now  time.Time
+	TTL  time.Duration // how long a grant of a free resource waits to be claimed
+}
+
+// Refusal is why a claim isn't allowed. Position (from 1) and Ahead (who claims
+// first) are set when the caller has a grant and others come before it.
+type Refusal struct {
+	Reason   string
+	Position int
+	Ahead    string
+}
+
+func (r *Refusal) Error() string { return r.Reason }
+
+// Check decides whether the caller may claim. It returns the index in st.Grants
+// of the grant that the claim uses up, -1 when it needs none. The error is a
+// *Refusal.
+//
+// Without a supervisor everybody may. With one, it and persons (a party without
+// a session) may; a session needs the first pending grant. While an upgrade
+// holds the installation that the resource names, only the first pending
+// upgrade-unblock grant admits anybody.
+func Check(st *state.State, g Gate) (int, error) {
+	hold := st.Upgrade(g.Resource, g.Now)
+	if hold == nil && (g.Supervisor == nil || g.Caller.IsPerson() || g.Supervisor.Same(g.Caller)) {
+		return -1, nil
+	}
+	place := 0
+	for i, grant := range st.Grants {
+		if !claimable(st, grant, g.Resource, g.Held, g.Now, g.TTL) || hold != nil && grant.UpgradeUnblock == "" {
+			continue
+		}
+		place++
+		if !grant.To.Same(g.Caller) {
+			continue
+		}
+		if place == 1 {
+			return i, nil
+		}
+		first := firstGrant(st, g, hold != nil)
+		return -1, &Refusal{
+			Reason:   fmt.Sprintf("%s is granted to %s first; your grant is number %d", g.Resource, first.To.Label(), place),
+			Position: place,
+			Ahead:    first.To.Label(),
+		}
+	}
+	if hold != nil {
+		return -1, &Refusal{Reason: upgradeReason(g, hold)}
+	}
+	return -1, &Refusal{Reason: noGrantReason(g)}
+}
+
+func firstGrant(st *state.State, g Gate, unblock bool) state.Grant {
+	for _, grant := range st.Grants {
+		if claimable(st, grant, g.Resource, g.Held, g.Now, g.TTL) && (!unblock || grant.UpgradeUnblock != "") {
+			return grant
+		}
+	}
+	return state.Grant{}
+}
+
+func noGrantReason(g Gate) string {
+	who := g.Supervisor.Label()
+	ask := fmt.Sprintf("%s needs a grant for %s", g.Caller.Label(), g.Resource)
+	switch {
+	case g.Gone:
+		return fmt.Sprintf("%s, and its supervisor %s is gone: ask for a new supervisor (withlease supervisor start) and then for the grant", ask, who)
+	case !g.RestartUntil.IsZero():
+		return fmt.Sprintf("%s, and its supervisor %s is away and may restart until %s: ask it then (withlease grant %s %s)",
+			ask, who, g.RestartUntil.Local().Format("15:04:05"), g.Resource, g.Caller.Label())
+	}
+	return fmt.Sprintf("%s: ask the supervisor %s (withlease grant %s %s)", ask, who, g.Resource, g.Caller.Label())
+}
+
+func upgradeReason(g Gate, h *state.Hold) string {
+	s := fmt.Sprintf("%s is held back by %s of %s", g.Resource, h.Target, h.By.Label())
+	if h.Reason != "" {
+		s += " (" + h.Reason + ")"
+	}
+	if !h.Until.IsZero() {
+		s += " until " + h.Until.Local().Format("2006-01-02 15:04")
+	}
+	asked := "a person"
+	if g.Supervisor != nil {
+		asked = "the supervisor " + g.Supervisor.Label()
+	}
+	return fmt.Sprintf("%s: wait for its end, or ask %s to let you through (withlease grant --unblock WHY %s %s)", s, asked, g.Resource, g.Caller.Label())
+}
+
+// claimable says whether a grant of res can still be claimed. It waits without
+// expiring while the resource is held. Once free, it is out when more than ttl
+// has passed since the later of the grant and the resource's last release.
+func claimable(st *state.State, g state.Grant, res string, held bool, now time.Time, ttl time.Duration) bool {
+	return g.Resource == res && (held || !now.After(expiry(st, g, ttl)))
+}
+
+// expiry is the last moment at which a grant of a free resource can be claimed.
+func expiry(st *state.State, g state.Grant, ttl time.Duration) time.Time {
+	from := g.At
+	if r := st.Released[g.Resource]; r.After(from) {
+		from = r
+	}
+	return from.Add(ttl)
+}
+
+// Pending returns the grants of res that can still be claimed, in order. held
+// is whether the resource is held at now; ttl is how long a grant of a free
+// resource waits.
+func Pending(st *state.State, res string, held bool, now time.Time, ttl time.Duration) []state.Grant {
+	var pending []state.Grant
+	for _, g := range st.Grants {
+		if claimable(st, g, res, held, now, ttl) {
+			pending = append(pending, g)
+		}
+	}
+	return pending
+}
+
+// Prune drops the grants whose time ran out; held says which resources are held
+// at now (their grants wait without expiring).
+func Prune(st *state.State, held map[string]bool, now time.Time, ttl time.Duration) {
+	kept := st.Grants[:0:0]
+	for _, g := range st.Grants {
+		if claimable(st, g, g.Resource, held[g.Resource], now, ttl) {
+			kept = append(kept, g)
+		}
+	}
+	st.Grants = kept
+}

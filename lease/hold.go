@@ -1,0 +1,201 @@
+package lease
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"withlease/state"
+)
+
+// Since is when the lease was claimed, Waited how long that took.
+func (l *Lease) Since() time.Time      { return l.since }
+func (l *Lease) Waited() time.Duration { return l.waited }
+
+// Resources are what the lease holds, in the order of the claim.
+func (l *Lease) Resources() []string {
+	var rs []string
+	for _, h := range l.held {
+		rs = append(rs, h.res)
+	}
+	return rs
+}
+
+// Fences are the fences of Resources, in their order.
+func (l *Lease) Fences() []int64 {
+	var fs []int64
+	for _, h := range l.held {
+		fs = append(fs, h.fence)
+	}
+	return fs
+}
+
+// Inherit makes the witness pass to the command that is started next, or keeps
+// it from doing so. Its number is WitnessFD or above.
+func (l *Lease) Inherit(yes bool) {
+	flags := unix.FD_CLOEXEC
+	if yes {
+		flags = 0
+	}
+	for _, h := range l.held {
+		unix.FcntlInt(uintptr(h.shared), unix.F_SETFD, flags)
+	}
+}
+
+// NoteChild records the command's process, so that it can be named, and is
+// seen to live, when the wrapper is gone and the witness with it. It is for
+// reports and for the rare orphan, so a failure to write it is none.
+func (l *Lease) NoteChild(pid int) {
+	p := l.process
+	p.Child = &PID{pid, startTime(pid)}
+	for _, h := range l.held {
+		p.Fence = h.fence
+		text, err := p.encode()
+		if err != nil || h.process < 0 {
+			continue
+		}
+		// In place and in one write: a reader sees the old text or the new.
+		if n, err := unix.Pwrite(h.process, text, 0); err == nil {
+			unix.Ftruncate(h.process, int64(n))
+		}
+	}
+}
+
+// Watch calls lost, once, when somebody takes the lease away. Who forces writes
+// a byte into the witness before it renames; a byte that lies there already is
+// found too, however early it came (R7). The look takes the lock shared, so it
+// sees what the force has done.
+func (l *Lease) Watch(lost func(error)) {
+	for _, h := range l.held {
+		fd, err := unix.FcntlInt(uintptr(h.witness), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			continue // renewal finds it
+		}
+		f := os.NewFile(uintptr(fd), "witness")
+		go func() {
+			defer f.Close()
+			buf := make([]byte, 16)
+			for {
+				if _, err := f.Read(buf); err != nil {
+					return
+				}
+				if err := l.Check(); err != nil {
+					lost(err)
+					return
+				}
+			}
+		}()
+	}
+}
+
+// Forced says whether somebody has written to the witness.
+func (l *Lease) Forced() bool {
+	fds := make([]unix.PollFd, len(l.held))
+	for i, h := range l.held {
+		fds[i] = unix.PollFd{Fd: int32(h.witness), Events: unix.POLLIN}
+	}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0
+}
+
+func (c *change) logClaim(l *Lease) {
+	h := l.request.Holder
+	for _, one := range l.held {
+		c.log(h.Party().Label(), "claim", state.Detail{
+			Resource: one.res, Session: h.Session, Purpose: h.Purpose, Token: l.Token, Fence: one.fence, WaitSeconds: l.waited.Seconds(),
+		})
+	}
+}
+
+// record takes res with a record and no witness.
+func (c *change) record(res string, h Holder) (fence int64, err error) {
+	fence, err = c.next(res)
+	if err != nil {
+		return 0, err
+	}
+	one, err := c.take(res, h, nil)
+	if err != nil {
+		return 0, err
+	}
+	one.close()
+	return fence, nil
+}
+
+// writeRecord replaces a lease's record.
+func (b *Base) writeRecord(dir string, h Holder) error {
+	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(dir, ".holder.json")
+	unix.Unlink(tmp)
+	fd, err := b.writeNew(tmp, append(text, '\n'))
+	if err != nil {
+		unix.Unlink(tmp)
+		return err
+	}
+	unix.Close(fd)
+	if err := unix.Rename(tmp, filepath.Join(dir, "holder.json")); err != nil {
+		return &os.PathError{Op: "rename", Path: dir, Err: err}
+	}
+	return nil
+}
+
+// HeldEnv is the value of $WITHLEASE_HELD: what a run's tree holds, each with
+// the token of the run that claimed it.
+func HeldEnv(outer string, l *Lease) string {
+	var parts []string
+	if outer != "" {
+		parts = strings.Split(outer, ",")
+	}
+	for _, h := range l.held {
+		parts = slices.DeleteFunc(parts, func(p string) bool { return strings.HasPrefix(p, h.res+"=") })
+		parts = append(parts, h.res+"="+l.Token)
+	}
+	return strings.Join(parts, ",")
+}
+
+// Nested says which of resources an outer run of this process tree holds: its
+// token, from $WITHLEASE_HELD, is the live lease's. The environment alone
+// proves nothing. A record without a witness (`withlease claim`) of the same
+// party counts too.
+func (b *Base) Nested(resources []string, heldEnv string, who state.Party) (nested []string, err error) {
+	tokens := map[string]string{}
+	for part := range strings.SplitSeq(heldEnv, ",") {
+		if res, token, ok := strings.Cut(part, "="); ok {
+			tokens[res] = token
+		}
+	}
+	for _, res := range resources {
+		s, err := b.look(res, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		s.close()
+		if !s.held() {
+			continue
+		}
+		if token := tokens[res]; token != "" {
+			if p := s.process(); p != nil && p.Token == token {
+				nested = append(nested, res)
+				continue
+			}
+		}
+		if s.kind == Recorded && s.record().Party().Same(who) {
+			nested = append(nested, res)
+		}
+	}
+	return nested, nil
+}
+
+// Members are the processes that run with the lease's token, this one not
+// among them: the command and what it started.
+func (l *Lease) Members() []Member {
+	p := l.process
+	return survivors(&p)
+}

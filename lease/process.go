@@ -1,0 +1,98 @@
+package lease
+
+import (
+	"encoding/json"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is process.json: which run a lease belongs to. Pids are for people
+// and for `release --kill`, never for the question whether a holder lives.
+type Process struct {
+	PID       int      `json:"pid"`
+	Start     uint64   `json:"start,omitempty"` // clock ticks since boot, as /proc/PID/stat has it
+	BootID    string   `json:"bootId,omitempty"`
+	MachineID string   `json:"machineId,omitempty"`
+	PIDNS     uint64   `json:"pidNS,omitempty"` // the inode of the PID namespace that PID is of
+	Host      string   `json:"host,omitempty"`
+	Token     string   `json:"token"`
+	Fence     int64    `json:"fence"`
+	TTL       float64  `json:"ttl"` // seconds
+	Command   []string `json:"command,omitempty"`
+	// Child is the command's process, noted once it runs.
+	Child *PID `json:"child,omitempty"`
+}
+
+// PID is one process of this boot, by pid and start time.
+type PID struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start,omitempty"`
+}
+
+// maxRecord is how much of a record is read, in bytes: more is nobody's
+// record.
+const maxRecord = 1 << 20
+
+// encode is p as JSON.
+func (p *Process) encode() ([]byte, error) {
+	b, err := json.Marshal(p)
+	return append(b, '\n'), err
+}
+
+// machine is what tells this boot of this machine from others. What can't
+// be read is empty, and compares with nothing.
+type machine struct {
+	bootID, machineID, host string
+}
+
+// pidNamespace is the inode of this process's PID namespace; 0 where there is
+// no such thing.
+func pidNamespace() uint64 {
+	var st unix.Stat_t
+	if unix.Stat("/proc/self/ns/pid", &st) != nil {
+		return 0
+	}
+	return st.Ino
+}
+
+func thisMachine() machine {
+	var m machine
+	m.bootID = word("/proc/sys/kernel/random/boot_id")
+	m.machineID = word("/etc/machine-id")
+	m.host, _ = os.Hostname()
+	return m
+}
+
+// word is the one word in a small system file.
+func word(path string) string {
+	b, err := readFile(path, unix.O_RDONLY, 4096)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// startTime is the start time of a process of this kernel in clock ticks since
+// boot, field 22 of /proc/PID/stat (proc(5)); 0 when it is gone or unknown.
+func startTime(pid int) uint64 {
+	b, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY, 4096)
+	if err != nil {
+		return 0
+	}
+	// The name in field 2 may hold spaces and brackets: count from its end.
+	s := string(b)
+	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
+	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
+		return 0 // a zombie runs no more
+	}
+	n, _ := strconv.ParseUint(f[19], 10, 64)
+	return n
+}
+
+// Alive says whether p, a process of this boot, still runs.
+func (p PID) Alive() bool {
+	return p.PID > 0 && p.Start > 0 && startTime(p.PID) == p.Start
+}

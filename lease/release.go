@@ -1,0 +1,222 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"withlease/state"
+)
+
+// away takes a lease from its place: notes the release where grants wait for
+// it, wakes whom it concerns, renames [away]. In that order: the note first, so
+// that a grant's time can't have run out in between (R6), the wake before the
+// rename, because a crash between them must lose nothing. last is called when
+// nothing can go wrong any more but the rename.
+func (c *change) away(s *sight, last func()) error {
+	st, err := c.lock.State()
+	if err == nil {
+		_, marked := st.Seen[s.res]
+		delete(st.Seen, s.res)
+		if noteReleased(st, s.res, c.now) || marked {
+			if err := c.lock.Save(st); err != nil {
+				return err
+			}
+		}
+	} else {
+		// A broken document must not keep a lease. Nobody's grant can be
+		// read from it either.
+		c.warn = append(c.warn, err)
+	}
+	c.wake(s.res, false)
+	last()
+	trash := c.trash(s.res)
+	err = renameNew(c.path(s.res), trash)
+	if err == unix.EEXIST {
+		discard(trash)
+		err = renameNew(c.path(s.res), trash)
+	}
+	if err == unix.EINVAL || err == unix.ENOSYS || err == unix.ENOTSUP {
+		err = unix.Rename(c.path(s.res), trash)
+	}
+	if err == unix.ENOTDIR || s.kind == Odd && err != nil {
+		err = unix.Unlink(c.path(s.res)) // a file or a link: never what it points at
+	}
+	if err != nil {
+		return &fs.PathError{Op: "rename", Path: c.path(s.res), Err: err}
+	}
+	return nil
+}
+
+// retire takes a dead lease away [retire]. The caller looked under this lock,
+// so that what is renamed is what was looked at.
+func (c *change) retire(s *sight) error {
+	h := s.record()
+	verb, d := "lease.crash", state.Detail{Resource: s.res, Session: h.Session, Purpose: h.Purpose}
+	if p := s.process(); p != nil {
+		d.Token, d.Fence = p.Token, p.Fence
+	}
+	if since := h.SinceTime(); !since.IsZero() {
+		d.HeldSeconds = c.now.Sub(since).Seconds()
+	}
+	if s.kind == Abandoned {
+		verb = "lease.abandoned"
+		d.Reason = "lease record missing, recovered"
+	}
+	if err := c.away(s, func() { c.log(h.Party().Label(), verb, d) }); err != nil {
+		return err
+	}
+	discard(c.trash(s.res))
+	return nil
+}
+
+// Outcome is how a run ended, for the log: "exit 0", "signal 15", "lost".
+type Outcome string
+
+// Release gives back what the lease holds; the command must be reaped. A
+// resource that somebody forced away, or that somebody holds since, stays as it
+// is and makes the error ErrLost. It is safe to call twice.
+//
+// The witness is closed last: closed before the rename its inode number could
+// be used again, and the check below be fooled.
+func (l *Lease) Release(ctx context.Context, outcome Outcome) error {
+	if len(l.held) == 0 {
+		return nil
+	}
+	defer l.close()
+	lock, err := l.base.Store.Lock(ctx)
+	if err != nil {
+		return err // closing the witness frees it: the next who looks retires it
+	}
+	defer lock.Unlock()
+	c := l.base.change(lock)
+	var trash []string
+	var errs []error
+	for _, one := range l.held {
+		s, err := c.look(one.res)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		mine := s.ino == one.ino && s.exists
+		s.close()
+		if !mine {
+			errs = append(errs, &LostError{Resource: one.res, By: s.Sight()})
+			continue
+		}
+		if err := c.away(s, func() { c.logRelease(l, one, outcome) }); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		trash = append(trash, c.trash(one.res))
+	}
+	l.Warned = append(l.Warned, c.warn...)
+	lock.Unlock()
+	for _, t := range trash {
+		discard(t)
+	}
+	return errors.Join(errs...)
+}
+
+func (c *change) logRelease(l *Lease, one *held, outcome Outcome) {
+	h := l.request.Holder
+	c.log(h.Party().Label(), "release", state.Detail{
+		Resource: one.res, Session: h.Session, Purpose: h.Purpose, Token: l.Token, Fence: one.fence,
+		Outcome: string(outcome), WaitSeconds: l.waited.Seconds(), HeldSeconds: c.now.Sub(l.since).Seconds(),
+	})
+}
+
+// close drops what proves that this run lives: the tickets, whose hang-up wakes
+// the next in line, and the witness last.
+func (l *Lease) close() {
+	for _, t := range l.tickets {
+		t.close()
+	}
+	for _, one := range l.held {
+		one.close()
+	}
+	l.tickets, l.held = nil, nil
+}
+
+// LostError is a lease that isn't its owner's any more. It wraps ErrLost.
+type LostError struct {
+	Resource string
+	By       Sight // who has it now, if anybody
+}
+
+func (e *LostError) Error() string {
+	if e.By.Held {
+		return e.Resource + " was taken away; " + e.By.Party().Label() + " holds it now"
+	}
+	return e.Resource + " was taken away"
+}
+func (e *LostError) Unwrap() error { return ErrLost }
+
+// Renew touches the record, so that other machines and people see that the
+// holder lives, and says whether the lease is still its owner's: a *LostError
+// when it isn't. A record that somebody removed is written again. The error may
+// be an *fs.PathError: the old record stays valid then.
+//
+// It touches through the descriptors that the claim opened, so it can never
+// touch a successor's record.
+func (l *Lease) Renew() error {
+	for _, one := range l.held {
+		if err := l.check(one); err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Fstatat(one.dir, "holder.json", &st, unix.AT_SYMLINK_NOFOLLOW); err == unix.ENOENT {
+			if err := l.rewrite(one); err != nil {
+				return err
+			}
+		}
+		now := []unix.Timespec{{Nsec: utimeNow}, {Nsec: utimeNow}}
+		if err := unix.UtimesNanoAt(one.dir, "holder.json", now, unix.AT_SYMLINK_NOFOLLOW); err != nil && err != unix.ENOENT {
+			return &fs.PathError{Op: "renew", Path: filepath.Join(l.base.path(one.res), "holder.json"), Err: err}
+		}
+		unix.UtimesNanoAt(one.dir, ".", now, 0) // so that no cleaner of old files takes it
+	}
+	return nil
+}
+
+// Check says whether the lease is still its owner's: nil or a *LostError. It
+// reads first whether a force has written to the witness.
+func (l *Lease) Check() error {
+	for _, one := range l.held {
+		if err := l.check(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Lease) check(one *held) error {
+	var st unix.Stat_t
+	err := unix.Lstat(filepath.Join(l.base.path(one.res), "witness"), &st)
+	if err == nil && st.Ino == one.ino {
+		return nil
+	}
+	if err != nil && err != unix.ENOENT && err != unix.ENOTDIR {
+		return &fs.PathError{Op: "lstat", Path: l.base.path(one.res), Err: err}
+	}
+	s, lookErr := l.base.Look(one.res)
+	if lookErr != nil {
+		return lookErr
+	}
+	return &LostError{Resource: one.res, By: s}
+}
+
+func (l *Lease) rewrite(one *held) error {
+	lock, err := l.base.Store.Lock(context.Background())
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	h := l.request.Holder
+	h.Env, h.Since = one.res, l.since.UTC().Format(time.RFC3339)
+	return l.base.writeRecord(l.base.path(one.res), h)
+}

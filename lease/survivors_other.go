@@ -1,0 +1,8 @@
+//go:build !linux
+
+package lease
+
+// survivors needs /proc: elsewhere the witness alone decides.
+func survivors(p *Process) []Member { return nil }
+
+func commandOf(pid int) string { return "" }

@@ -1,0 +1,404 @@
+package lease
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"withlease/state"
+)
+
+// A ticket is a place in a resource's line: a FIFO named by its number, flocked
+// by the waiter for as long as it lives, and its mailbox; beside it <n>.json
+// says who waits, for what, since when.
+//
+// Who claims unlinks its ticket and keeps it open until the release is done,
+// so that the next in line, which watches it, is not woken by the claim but by
+// the release: one waiter is woken per hand-over.
+
+// Waiter is what <n>.json says of a place in line.
+type Waiter struct {
+	ID        string    `json:"id"` // takes a kept place again
+	Number    int64     `json:"number"`
+	Party     party     `json:"party"`
+	Holder    string    `json:"holder"` // user@host
+	Purpose   string    `json:"purpose"`
+	Since     time.Time `json:"since"`
+	PID       int       `json:"pid"`
+	Start     uint64    `json:"start,omitempty"`
+	Resources []string  `json:"resources"`
+	BudgetGiB int       `json:"budgetGiB,omitempty"`
+	// Kept is how long the place is kept without a waiter.
+	Kept time.Time `json:"kept,omitzero"`
+}
+
+// party is a state.Party as a ticket writes it.
+type party struct {
+	Session     string `json:"session,omitempty"`
+	HostSession string `json:"hostSession,omitempty"`
+	Name        string `json:"name,omitempty"`
+	Person      string `json:"person,omitempty"`
+	Team        string `json:"team,omitempty"`
+	Host        string `json:"host,omitempty"`
+}
+
+func partyOf(p state.Party) party {
+	return party{p.Session, p.HostSession, p.Name, p.Person, p.Team, p.Host}
+}
+
+func (p party) state() state.Party {
+	return state.Party{Session: p.Session, HostSession: p.HostSession, Name: p.Name, Person: p.Person, Team: p.Team, Host: p.Host}
+}
+
+// Who is the waiting party.
+func (w Waiter) Who() state.Party { return w.Party.state() }
+
+// ticket is a place that this process has.
+type ticket struct {
+	base *Base
+	res  string
+	n    int64
+	fd   int // the FIFO, locked
+}
+
+func (b *Base) ticketPath(res string, n int64) string {
+	return filepath.Join(b.queue(res), strconv.FormatInt(n, 10))
+}
+
+// numbers are the tickets of res, in order, alive or not. The error is an
+// *fs.PathError.
+func (b *Base) numbers(res string) ([]int64, error) {
+	d, err := os.Open(b.queue(res))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var ns []int64
+	for _, name := range names {
+		if n, err := strconv.ParseInt(name, 10, 64); err == nil && n > 0 && name == strconv.FormatInt(n, 10) {
+			ns = append(ns, n)
+		}
+	}
+	slices.Sort(ns)
+	return ns, nil
+}
+
+// next is the next number of res: tickets and fences count with it, so that it
+// grows with every claim. It is max(the last number, the highest ticket) + 1
+// (R10). The number is written in place, in one write of one block, which a
+// kill can't tear; where it is damaged all the same it goes on from the clock,
+// far above any count.
+func (c *change) next(res string) (int64, error) {
+	if err := c.makeQueue(res); err != nil {
+		return 0, err
+	}
+	path := filepath.Join(c.queue(res), "last")
+	fd, err := openFile(path, unix.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		fd, err = c.writeNew(path, nil)
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	var buf [64]byte
+	n, err := retry(func() (int, error) { return unix.Pread(fd, buf[:], 0) })
+	if err != nil {
+		return 0, &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	last := int64(0)
+	if n > 0 {
+		last, err = strconv.ParseInt(strings.TrimSpace(string(buf[:n])), 10, 64)
+		if err != nil || last < 0 {
+			last = c.now.UnixMilli()
+		}
+	}
+	ns, err := c.numbers(res)
+	if err != nil {
+		return 0, err
+	}
+	if len(ns) > 0 {
+		last = max(last, ns[len(ns)-1])
+	}
+	last++
+	if _, err := retry(func() (int, error) { return unix.Pwrite(fd, fmt.Appendf(nil, "%020d\n", last), 0) }); err != nil {
+		return 0, &fs.PathError{Op: "write", Path: path, Err: err}
+	}
+	return last, nil
+}
+
+func (c *change) makeQueue(res string) error {
+	dir := c.queue(res)
+	var st unix.Stat_t
+	if unix.Lstat(dir, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return nil
+	}
+	if err := c.mkdir(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	return c.mkdir(dir)
+}
+
+// join takes a new place at the end of the line of res [join].
+func (c *change) join(res string, w Waiter) (*ticket, error) {
+	n, err := c.next(res)
+	if err != nil {
+		return nil, err
+	}
+	w.Number = n
+	if err := c.writeWaiter(res, w); err != nil {
+		return nil, err
+	}
+	return c.occupy(res, n)
+}
+
+// occupy makes the FIFO of a place under a dot name, locks it, and only then
+// gives it its name: a look without the lock can't take it for dead.
+func (c *change) occupy(res string, n int64) (*ticket, error) {
+	path := c.ticketPath(res, n)
+	hidden := filepath.Join(c.queue(res), "."+strconv.FormatInt(n, 10))
+	unix.Unlink(hidden)
+	fd, err := c.lockFIFO(hidden)
+	if err == nil {
+		if err = unix.Rename(hidden, path); err != nil {
+			unix.Close(fd)
+			err = &fs.PathError{Op: "rename", Path: path, Err: err}
+		}
+	}
+	if err != nil {
+		unix.Unlink(hidden)
+		unix.Unlink(path + ".json")
+		return nil, err
+	}
+	return &ticket{c.Base, res, n, fd}, nil
+}
+
+func (c *change) writeWaiter(res string, w Waiter) error {
+	b, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	path := c.ticketPath(res, w.Number) + ".json"
+	tmp := filepath.Join(c.queue(res), ".new.json")
+	unix.Unlink(tmp) // a killed process's: there is one writer at a time
+	fd, err := c.writeNew(tmp, append(b, '\n'))
+	if err != nil {
+		unix.Unlink(tmp)
+		return err
+	}
+	unix.Close(fd)
+	if err := unix.Rename(tmp, path); err != nil {
+		return &fs.PathError{Op: "rename", Path: path, Err: err}
+	}
+	return nil
+}
+
+// waiter reads what is known of a place; the zero value with the number when
+// that is unreadable.
+func (b *Base) waiter(res string, n int64) Waiter {
+	w := Waiter{}
+	text, err := readFile(b.ticketPath(res, n)+".json", unix.O_RDONLY, maxRecord)
+	if err != nil || json.Unmarshal(text, &w) != nil {
+		w = Waiter{}
+	}
+	w.Number = n
+	return w
+}
+
+// remove takes a dead place out of the line.
+func (b *Base) remove(res string, n int64) {
+	path := b.ticketPath(res, n)
+	unix.Unlink(path)
+	unix.Unlink(path + ".json")
+}
+
+// place is one place of a line as a look sees it.
+type place struct {
+	n     int64
+	watch int // the FIFO of a live one, -1 otherwise
+	live  bool
+	kept  time.Time // the deadline of a kept place
+}
+
+// seePlace says what a ticket is; ok is false when it is dead or lapsed.
+func (b *Base) seePlace(res string, n int64, now time.Time) (p place, ok bool) {
+	p = place{n: n, watch: -1}
+	fd, alive, fifo, err := probe(b.ticketPath(res, n))
+	if err != nil {
+		// Not there any more, or not readable for us: when in doubt it lives.
+		return p, !errors.Is(err, fs.ErrNotExist)
+	}
+	if alive {
+		p.live = true
+		if fifo {
+			p.watch = fd
+		} else {
+			unix.Close(fd)
+		}
+		return p, true
+	}
+	unix.Close(fd)
+	if w := b.waiter(res, n); w.Kept.After(now) {
+		p.kept = w.Kept
+		return p, true
+	}
+	return p, false
+}
+
+// ahead is the nearest place before number n that still counts, and how many
+// places are before n. Dead ones that it meets are taken out of the line
+// [line]. What it returns is open for its hang-up; n 0 means the whole line.
+func (c *change) ahead(res string, n int64) (p place, found bool, count int, err error) {
+	ns, err := c.numbers(res)
+	if err != nil {
+		return p, false, 0, err
+	}
+	if n > 0 {
+		i, _ := slices.BinarySearch(ns, n)
+		ns = ns[:i]
+	}
+	for i := len(ns) - 1; i >= 0; i-- {
+		if p, ok := c.seePlace(res, ns[i], c.now); ok {
+			return p, true, i + 1, nil
+		}
+		c.remove(res, ns[i])
+	}
+	return place{watch: -1}, false, 0, nil
+}
+
+// unlink takes the ticket's name away. The FIFO stays open.
+func (t *ticket) unlink() { t.base.remove(t.res, t.n) }
+
+// close ends the ticket: who watches it learns it now.
+func (t *ticket) close() {
+	if t.fd >= 0 {
+		unix.Close(t.fd)
+		t.fd = -1
+	}
+}
+
+// drain empties the mailbox.
+func (t *ticket) drain() {
+	var buf [64]byte
+	for {
+		n, err := unix.Read(t.fd, buf[:])
+		if n <= 0 || err != nil && err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// wakeAll pokes every place of a line.
+func (b *Base) wakeAll(res string) {
+	ns, _ := b.numbers(res)
+	for _, n := range ns {
+		poke(b.ticketPath(res, n), 'w')
+	}
+}
+
+// wakeFirst pokes the first live place of a line.
+func (b *Base) wakeFirst(res string, now time.Time) {
+	ns, _ := b.numbers(res)
+	for _, n := range ns {
+		p, ok := b.seePlace(res, n, now)
+		if p.watch >= 0 {
+			unix.Close(p.watch)
+		}
+		if ok && p.live {
+			poke(b.ticketPath(res, n), 'w')
+			return
+		}
+	}
+}
+
+// wake tells whom it concerns that res is about to be free, or that whose turn
+// it is has changed [wake]. Without a supervisor that is the first in line;
+// with one it is who may claim next and the one after, and the parties that
+// need no grant. It comes before the change: who is woken waits on the lock for
+// microseconds, and a crash in between loses nothing.
+func (c *change) wake(res string, held bool) {
+	st, err := c.lock.State()
+	if err != nil {
+		c.wakeAll(res)
+		return
+	}
+	hold := st.Upgrade(res, c.now) != nil
+	if st.Supervisor == nil && !hold {
+		c.wakeFirst(res, c.now)
+		return
+	}
+	pending := Pending(st, res, held, c.now, GrantTTL)
+	if hold {
+		pending = slices.DeleteFunc(pending, func(g state.Grant) bool { return g.UpgradeUnblock == "" })
+	}
+	pending = pending[:min(len(pending), 2)]
+	ns, _ := c.numbers(res)
+	for _, n := range ns {
+		who := c.waiter(res, n).Who()
+		exempt := !hold && (who.IsPerson() || st.Supervisor.Same(who))
+		if exempt || slices.ContainsFunc(pending, func(g state.Grant) bool { return g.To.Same(who) }) {
+			poke(c.ticketPath(res, n), 'w')
+		}
+	}
+}
+
+// Line is the line of res as a reader sees it: the live and the kept places in
+// order, and the waiters' numbers. The error is a *NameError or an
+// *fs.PathError.
+func (b *Base) Line(res string) ([]Waiter, error) {
+	if err := CheckName(res); err != nil {
+		return nil, err
+	}
+	ns, err := b.numbers(res)
+	if err != nil {
+		return nil, err
+	}
+	var line []Waiter
+	now := time.Now()
+	for _, n := range ns {
+		p, ok := b.seePlace(res, n, now)
+		if p.watch >= 0 {
+			unix.Close(p.watch)
+		}
+		if !ok {
+			continue
+		}
+		w := b.waiter(res, n)
+		if p.live {
+			w.Kept = time.Time{}
+		}
+		line = append(line, w)
+	}
+	return line, nil
+}
+
+// Lines are the resources that have a line. The error is an *fs.PathError.
+func (b *Base) Lines() ([]string, error) {
+	ents, err := os.ReadDir(filepath.Join(string(b.Leases), ".queue"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, e := range ents {
+		if e.IsDir() && CheckName(e.Name()) == nil {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}

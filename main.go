@@ -1,0 +1,268 @@
+// Withlease runs a command while it holds a named, exclusive lease on something
+// that a machine has only one of.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"withlease/lease"
+	"withlease/run"
+	"withlease/signals"
+)
+
+// cli is the grammar, in the order of the manual page. Variables of the
+// environment are read where they are used: a bad one must not break `list`.
+type cli struct {
+	Dir         string `help:"Keep leases and state here (default: $$WITHLEASE_DIR, /var/lib/withlease, ~/.local/state/withlease)." placeholder:"DIR"`
+	JSON        bool   `name:"json" help:"Answer in JSON."`
+	Session     string `help:"The caller's session (default: $$WITHLEASE_SESSION, the coding agent's)." placeholder:"ID"`
+	HostSession string `help:"The session around it, which survives a restart." placeholder:"ID"`
+	Name        string `help:"The caller's name." placeholder:"NAME"`
+	Person      string `help:"The person behind the session." placeholder:"NAME"`
+	Team        string `help:"The person's team." placeholder:"NAME"`
+
+	Run        runCmd        `cmd:"" help:"Run a command while holding resources (the word run may be left out)."`
+	List       listCmd       `cmd:"" help:"Show what is held, by whom, for what."`
+	Status     statusCmd     `cmd:"" help:"Show one resource; exit 1 when it is held."`
+	Queue      queueCmd      `cmd:"" help:"Show who waits, and what is granted to whom."`
+	Claim      claimCmd      `cmd:"" help:"Hold a resource without a command, until it is released."`
+	Release    releaseCmd    `cmd:"" help:"Give back a claim; with --force take anybody's lease away."`
+	Grant      grantCmd      `cmd:"" help:"As the supervisor, let a party claim resources."`
+	Revoke     revokeCmd     `cmd:"" help:"As the supervisor, take a grant back."`
+	Supervisor supervisorCmd `cmd:"" help:"Decide who may claim: start, stop, status."`
+	Upgrade    upgradeCmd    `cmd:"" help:"Hold an installation back while it is upgraded: begin, end."`
+	Version    versionCmd    `cmd:"" help:"Show the version."`
+}
+
+type runCmd struct {
+	Resource     []string       `arg:"" optional:"" help:"What to hold."`
+	NoWait       bool           `short:"n" help:"Don't wait: exit 75 when it is held."`
+	Wait         *time.Duration `short:"w" help:"Wait at most this long, then exit 75." placeholder:"DURATION"`
+	KeepPlace    time.Duration  `help:"Keep the place in line this long when the wait runs out." placeholder:"DURATION"`
+	Ticket       string         `help:"Take a kept place again." placeholder:"ID"`
+	Purpose      string         `short:"p" help:"What it is for (default: the command)." placeholder:"TEXT"`
+	PTY          string         `name:"pty" help:"Give the command a terminal of its own: auto, always or never (default: $$WITHLEASE_PTY, auto)." placeholder:"WHEN"`
+	TTL          time.Duration  `name:"ttl" default:"60s" help:"Renew the record three times in this time (${default})." placeholder:"DURATION"`
+	Grace        time.Duration  `default:"10s" help:"How long the command has to end when the lease is lost (${default})." placeholder:"DURATION"`
+	OnLost       string         `enum:"kill,warn" default:"kill" help:"When the lease is lost: kill the command, or only warn (${default})." placeholder:"WHAT"`
+	ConflictExit int            `short:"E" name:"conflict-exit-code" default:"75" help:"Exit status when the resource can't be had (${default})." placeholder:"N"`
+	StatusFile   string         `help:"Write the outcome there, as JSON." placeholder:"FILE"`
+	BudgetGiB    int            `name:"budget-gib" help:"What the command may hold of the model server, in GiB." placeholder:"N"`
+	Quiet        bool           `short:"q" help:"Say nothing but errors."`
+	Verbose      bool           `short:"v" help:"Say what is claimed and released."`
+
+	Command []string `kong:"-"`
+}
+
+type listCmd struct{}
+
+type statusCmd struct {
+	Resource string `arg:"" help:"Which resource."`
+}
+
+type queueCmd struct {
+	Resource string `arg:"" optional:"" help:"Which resource (default: all that have a line)."`
+}
+
+type claimCmd struct {
+	Resource  string `arg:"" help:"What to hold."`
+	Purpose   string `short:"p" help:"What it is for." placeholder:"TEXT"`
+	BudgetGiB int    `name:"budget-gib" help:"What may be held of the model server, in GiB." placeholder:"N"`
+}
+
+type releaseCmd struct {
+	Resource string        `arg:"" help:"What to give back."`
+	Force    bool          `help:"Take it away, whoever holds it; the command of its run is ended."`
+	Kill     bool          `help:"End the processes that hold it although their wrapper is gone."`
+	Reason   string        `help:"Why, for the log." placeholder:"TEXT"`
+	Grace    time.Duration `default:"10s" help:"How long they have to end before they are killed (${default})." placeholder:"DURATION"`
+}
+
+type grantCmd struct {
+	Resources string `arg:"" help:"Resources, separated by commas."`
+	Party     string `arg:"" help:"A session, or a name that withlease queue shows."`
+	Unblock   string `help:"Let it through an upgrade, and why." placeholder:"WHY"`
+	BudgetGiB int    `name:"budget-gib" help:"What it may hold of the model server, in GiB." placeholder:"N"`
+	Force     bool   `help:"A person's word instead of the supervisor's."`
+}
+
+type revokeCmd struct {
+	Resources string `arg:"" help:"Resources, separated by commas."`
+	Party     string `arg:"" help:"A session, or a name that withlease queue shows."`
+	Force     bool   `help:"A person's word instead of the supervisor's."`
+}
+
+type supervisorCmd struct {
+	Start struct {
+		PID   int  `name:"pid" help:"The process that shows that the supervisor is there (default: the caller's session; -1: none)." placeholder:"PID"`
+		Force bool `help:"A person takes over from a supervisor that is there."`
+	} `cmd:"" help:"Become the supervisor."`
+	Stop struct {
+		Force bool `help:"A person ends another's supervision."`
+	} `cmd:"" help:"End the supervision: the line decides again."`
+	Status struct{} `cmd:"" help:"Show who decides; exit 1 when nobody does."`
+}
+
+type upgradeCmd struct {
+	Begin struct {
+		Target string `arg:"" help:"INSTALLATION or INSTALLATION/CLUSTER."`
+		To     string `help:"The version that it is upgraded to." placeholder:"VERSION"`
+		Reason string `help:"Why." placeholder:"TEXT"`
+		Until  string `help:"When it is over at the latest: a duration, or a time." placeholder:"WHEN"`
+	} `cmd:"" help:"Hold it back."`
+	End struct {
+		Target string `arg:"" help:"INSTALLATION or INSTALLATION/CLUSTER."`
+	} `cmd:"" help:"Let it go."`
+}
+
+type versionCmd struct{}
+
+func main() { os.Exit(Main(os.Args[1:])) }
+
+// Main is the program: it returns the exit status, or ends the process by the
+// signal that its command died of.
+func Main(args []string) int {
+	if len(args) > 0 && args[0] == run.MonitorVerb {
+		return run.Monitor(args[1:])
+	}
+	left, command, split := cut(args)
+	if split && plain(left) {
+		// The common form needs no grammar, and a third less time.
+		return runCommand(run.Flags{}, defaultRun(left), command)
+	}
+	return parse(left, command, split, os.Stdout, os.Stderr)
+}
+
+// cut cuts the arguments at the first --: the right half is the command's, byte
+// for byte, and no parser sees it.
+func cut(args []string) (left, command []string, split bool) {
+	if i := slices.Index(args, "--"); i >= 0 {
+		return args[:i], args[i+1:], true
+	}
+	return args, nil, false
+}
+
+// plain says whether the left half is nothing but resources.
+func plain(left []string) bool {
+	for _, a := range left {
+		if lease.CheckName(a) != nil || slices.Contains(verbs, a) {
+			return false
+		}
+	}
+	return len(left) > 0
+}
+
+// verbs are the subcommands, and the words kept for later ones: bare, they are
+// no resources, so that a new verb changes no Makefile.
+var verbs = []string{"run", "list", "status", "queue", "claim", "release", "grant", "revoke", "supervisor", "upgrade", "version",
+	"history", "stats", "timeline", "completion", "doctor", "guard", "init", "help", "ask", "verify", "extend"}
+
+// defaultRun is what kong makes of a run without flags; a test compares.
+func defaultRun(resources []string) runCmd {
+	return runCmd{Resource: resources, TTL: run.DefaultTTL, Grace: run.DefaultGrace, OnLost: "kill", ConflictExit: run.ExitBusy}
+}
+
+func runCommand(f run.Flags, c runCmd, command []string) int {
+	rc := run.Command{
+		Resources: c.Resource, Argv: command, NoWait: c.NoWait, KeepPlace: c.KeepPlace, Ticket: c.Ticket,
+		Purpose: c.Purpose, PTY: c.PTY, TTL: c.TTL, Grace: c.Grace, OnLost: c.OnLost, ConflictExit: c.ConflictExit,
+		StatusFile: c.StatusFile, BudgetGiB: c.BudgetGiB, Quiet: c.Quiet, Verbose: c.Verbose,
+	}
+	if c.Wait != nil {
+		rc.Wait, rc.NoWait = *c.Wait, rc.NoWait || *c.Wait == 0
+	}
+	var exit run.Exit
+	signals.Main(func(sigs <-chan signals.Signal) int {
+		exit = run.NewSession(f).Run(rc, sigs)
+		return 0
+	})
+	return exit.Leave()
+}
+
+// exited is how kong says that --help has been answered.
+type exited int
+
+func parse(left, command []string, split bool, stdout, stderr io.Writer) (code int) {
+	usageCode := run.ExitUsage
+	if split {
+		usageCode = run.ExitFailed
+	}
+	if words, code, ok := route(left, split, stderr); ok {
+		left = words
+	} else {
+		return max(code, usageCode)
+	}
+	var c cli
+	defer func() {
+		if e, ok := recover().(exited); ok {
+			code = int(e)
+		}
+	}()
+	parser, err := kong.New(&c,
+		kong.Name("withlease"),
+		kong.Description("Run a command while holding a lease on something that this machine has only one of."),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(n int) { panic(exited(n)) }),
+		kong.Help(help),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+	)
+	if err != nil {
+		panic(err) // the grammar itself is wrong: a test finds it
+	}
+	ctx, err := parser.Parse(left)
+	if err != nil {
+		fmt.Fprintf(stderr, "withlease: %s\n", rephrase(err.Error(), left, split))
+		return usageCode
+	}
+	return dispatch(&c, ctx.Command(), command)
+}
+
+func dispatch(c *cli, verb string, command []string) int {
+	f := run.Flags{Dir: c.Dir, JSON: c.JSON, Session: c.Session, HostSession: c.HostSession, Name: c.Name, Person: c.Person, Team: c.Team}
+	s := run.NewSession(f)
+	words := strings.Fields(verb)
+	switch words[0] {
+	case "run":
+		return runCommand(f, c.Run, command)
+	case "list":
+		return s.List().Code
+	case "status":
+		return s.Status(c.Status.Resource).Code
+	case "queue":
+		return s.Queue(c.Queue.Resource).Code
+	case "claim":
+		return s.Claim(c.Claim.Resource, c.Claim.Purpose, c.Claim.BudgetGiB).Code
+	case "release":
+		r := c.Release
+		return s.Release(run.Release{Resource: r.Resource, Force: r.Force, Kill: r.Kill, Reason: r.Reason, Grace: r.Grace}).Code
+	case "grant":
+		g := c.Grant
+		return s.Grant(run.Grant{Resources: g.Resources, Party: g.Party, Unblock: g.Unblock, BudgetGiB: g.BudgetGiB, Force: g.Force}).Code
+	case "revoke":
+		return s.Revoke(run.Grant{Resources: c.Revoke.Resources, Party: c.Revoke.Party, Force: c.Revoke.Force}).Code
+	case "supervisor":
+		switch words[1] {
+		case "start":
+			return s.SupervisorStart(c.Supervisor.Start.PID, c.Supervisor.Start.Force).Code
+		case "stop":
+			return s.SupervisorStop(c.Supervisor.Stop.Force).Code
+		}
+		return s.SupervisorStatus().Code
+	case "upgrade":
+		if words[1] == "begin" {
+			u := c.Upgrade.Begin
+			return s.UpgradeBegin(u.Target, u.To, u.Reason, u.Until).Code
+		}
+		return s.UpgradeEnd(c.Upgrade.End.Target).Code
+	case "version":
+		fmt.Println(run.Version())
+	}
+	return 0
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"withlease/run"
+)
+
+// route puts "run" in front where the two-form usage leaves it out, and refuses
+// what kong would misunderstand. ok is false when it has said what is wrong.
+func route(left []string, split bool, stderr io.Writer) (words []string, code int, ok bool) {
+	refuse := func(format string, args ...any) ([]string, int, bool) {
+		fmt.Fprintf(stderr, "withlease: "+format+"\n", args...)
+		return nil, 0, false
+	}
+	if slices.Contains(left, "--version") || slices.Contains(left, "-V") {
+		return []string{"version"}, 0, true
+	}
+	verb, known := firstWord(left)
+	isHelp := slices.Contains(left, "-h") || slices.Contains(left, "--help")
+	switch {
+	case len(left) == 0 && split:
+		return refuse("no resource before --: withlease RESOURCE... -- COMMAND [ARG...]")
+	case len(left) == 0:
+		fmt.Fprint(stderr, shortUsage)
+		return nil, run.ExitUsage, false
+	case known && verb == "run":
+		if !split && !isHelp {
+			return refuse("no command: withlease run RESOURCE... -- COMMAND [ARG...]")
+		}
+		return left, 0, true
+	case known && split && !isHelp:
+		return refuse("%q takes no command after --; for a resource of that name: withlease run %s -- COMMAND", verb, verb)
+	case known:
+		return left, 0, true
+	case split:
+		return insertRun(left), 0, true
+	case isHelp && verb != "":
+		return insertRun(left), 0, true
+	}
+	return left, 0, true
+}
+
+// insertRun puts the word run in front: kong takes the flags of every verb
+// there too.
+func insertRun(left []string) []string { return append([]string{"run"}, left...) }
+
+// firstWord is the first argument that is no flag and no flag's value, and
+// whether it is a verb.
+func firstWord(left []string) (word string, known bool) {
+	for i := 0; i < len(left); i++ {
+		a := left[i]
+		if !strings.HasPrefix(a, "-") || a == "-" {
+			return a, slices.Contains(verbs, a)
+		}
+		if takesValue(a) {
+			i++
+		}
+	}
+	return "", false
+}
+
+// takesValue says whether a flag's value is the next word.
+func takesValue(flag string) bool {
+	if strings.HasPrefix(flag, "--") {
+		name, _, attached := strings.Cut(flag[2:], "=")
+		return !attached && slices.Contains(valueFlags, name)
+	}
+	// -w 5s, and -nw 5s; -w5s has it attached.
+	return strings.HasSuffix(flag, "w") || strings.HasSuffix(flag, "p") || strings.HasSuffix(flag, "E")
+}
+
+var valueFlags = []string{"dir", "session", "host-session", "name", "person", "team",
+	"wait", "keep-place", "ticket", "purpose", "pty", "ttl", "grace", "on-lost", "conflict-exit-code", "status-file", "budget-gib"}
+
+// rephrase turns kong's messages into ones that say what to do.
+func rephrase(message string, left []string, split bool) string {
+	switch {
+	case strings.Contains(message, `but got "EOL"`):
+		flag, _, _ := strings.Cut(message, ":")
+		return flag + " needs a value before --"
+	case !split && strings.HasPrefix(message, "unexpected argument ") && !strings.Contains(message, "did you mean"):
+		word, known := firstWord(left)
+		if !known && word != "" {
+			return fmt.Sprintf("no command: withlease %s -- COMMAND [ARG...], or hold it without one: withlease claim %s", word, word)
+		}
+	}
+	return message
+}
+
+const usageLines = `Usage: withlease [FLAGS] RESOURCE... -- COMMAND [ARG...]
+       withlease VERB ...
+`
+
+const shortUsage = usageLines + `
+Verbs: run list status queue claim release grant revoke supervisor upgrade version
+More:  withlease --help
+`
+
+// help begins with the usage in its two forms, and kong's list follows.
+func help(options kong.HelpOptions, ctx *kong.Context) error {
+	sel := ctx.Selected()
+	if sel == nil || sel.Name == "run" {
+		fmt.Fprint(ctx.Stdout, usageLines)
+		if sel == nil {
+			fmt.Fprint(ctx.Stdout, examples)
+		}
+		fmt.Fprintln(ctx.Stdout)
+		options.NoAppSummary = true
+	}
+	return kong.DefaultHelpPrinter(options, ctx)
+}
+
+const examples = `
+  withlease kind-1 -- make e2e          wait for kind-1, run, give it back
+  withlease kind-1 -- bash              hold it while you work
+  withlease --wait 90s gpu -- ./train   give up after 90 s, with exit status 75
+  withlease list                        who has what
+`

@@ -1,0 +1,134 @@
+package run
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"withlease/signals"
+)
+
+// Share mode: the command gets our own descriptors 0, 1 and 2 and stays in our
+// process group, so that pipes, redirections, make and job control are as
+// without us. We never touch the terminal's settings here, and never read it.
+
+// child is a command that runs in our process group.
+type child struct {
+	pid   int
+	pidfd int // -1 where there is none
+	group int // our own process group
+}
+
+// shared runs the command in share mode.
+//
+// It stays on one thread to the end: the command is told of the death of the
+// thread that started it (PR_SET_PDEATHSIG, prctl(2); golang/go#27505).
+func (r *run) shared() (Exit, error) {
+	runtime.LockOSThread()
+	r.mu.Lock()
+	if err := r.begin(); err != nil {
+		r.mu.Unlock()
+		return Exit{}, err
+	}
+	c := &child{pidfd: -1, group: unix.Getpgrp()}
+	attr := &syscall.ProcAttr{Env: r.environ(), Files: []uintptr{0, 1, 2}, Sys: shareAttr(&c.pidfd)}
+	var err error
+	r.lease.Inherit(true)
+	c.pid, err = forkExec(r.path, r.Argv, attr)
+	r.lease.Inherit(false)
+	if err != nil {
+		r.mu.Unlock()
+		return Exit{}, err
+	}
+	r.forward = func(s signals.Signal) {
+		// What the terminal sent before the command was there reached us only.
+		early := s.FromKernel && s.At.Before(r.forked)
+		if early || signals.Shared(s, inForeground(), sameGroup) {
+			c.signal(s.Number)
+		}
+	}
+	r.phase = running
+	r.mu.Unlock()
+
+	r.lease.NoteChild(c.pid)
+	keeper := r.keepLease(func() { r.endShared(c) })
+	ws := c.wait()
+	if keeper.stop() != nil {
+		return Exit{Code: ExitLost}, nil
+	}
+	return exitOf(ws), nil
+}
+
+// wait waits for the command's end, and stops with it when it stops: os/exec's
+// Wait never tells of a stop (golang/go#60321), and a shell that waits for us
+// would wait for ever.
+func (c *child) wait() syscall.WaitStatus {
+	for {
+		var ws syscall.WaitStatus
+		_, err := syscall.Wait4(c.pid, &ws, syscall.WUNTRACED, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return 0 // somebody set SIGCHLD to be ignored: its status is lost
+		case ws.Stopped():
+			if ws, ended := c.stopped(); ended {
+				return ws
+			}
+		default:
+			return ws
+		}
+	}
+}
+
+// stopped is called when the command has stopped. After ^Z we are stopped as
+// well, at this very point, and the command runs again when we do. Otherwise
+// it was stopped alone (its own `suspend`, kill -STOP), and our whole group
+// must stop, so that the shell above sees a stopped job; under make or a script
+// the group's leader is another's, and must stop too (as sudo does).
+func (c *child) stopped() (ws syscall.WaitStatus, ended bool) {
+	time.Sleep(15 * time.Millisecond)
+	pid, err := syscall.Wait4(c.pid, &ws, syscall.WCONTINUED|syscall.WNOHANG, nil)
+	if err == nil && pid == c.pid {
+		return ws, !ws.Continued()
+	}
+	t := openTerminal()
+	if t == nil {
+		return 0, false // no terminal, no job control: whoever stopped it continues it
+	}
+	defer t.Close()
+	group, _ := unix.Getpgid(c.pid)
+	had := group > 0 && foregroundGroup(int(t.Fd())) == group
+
+	stopGroup(unix.SIGSTOP)
+
+	// The shell has continued us, in the foreground or not.
+	if had && group != c.group && foregroundGroup(int(t.Fd())) == c.group {
+		setForegroundGroup(int(t.Fd()), group)
+	}
+	if group > 0 && group != c.group {
+		unix.Kill(-group, unix.SIGCONT)
+	} else {
+		c.signal(unix.SIGCONT)
+	}
+	return 0, false
+}
+
+// endShared ends a command whose lease is lost: TERM and CONT (a stopped
+// process can't handle TERM) to it and to what else runs with its token, KILL
+// after the grace. Not to the group, which is also our own and make's.
+func (r *run) endShared(c *child) {
+	signalAll := func(s syscall.Signal) {
+		c.signal(s)
+		for _, m := range r.lease.Members() {
+			if m.PID.PID != c.pid && m.PID.PID != os.Getpid() {
+				m.Signal(s)
+			}
+		}
+	}
+	signalAll(unix.SIGTERM)
+	signalAll(unix.SIGCONT)
+	time.AfterFunc(r.Grace, func() { signalAll(unix.SIGKILL) })
+}

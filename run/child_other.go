@@ -1,0 +1,11 @@
+//go:build !linux
+
+package run
+
+import "syscall"
+
+// shareAttr: there is no parent-death signal here. The command outlives a
+// killed wrapper, and the lease with it.
+func shareAttr(*int) *syscall.SysProcAttr { return nil }
+
+func (c *child) signal(s syscall.Signal) { syscall.Kill(c.pid, s) }

@@ -1,0 +1,74 @@
+package run
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"withlease/lease"
+)
+
+// keeper renews the lease while the command runs, a third of its ttl apart, and
+// has the command ended when the lease is lost. A force is heard of at once,
+// through the witness.
+type keeper struct {
+	*run
+	end    func() // ends the command
+	timer  *time.Timer
+	warned bool
+
+	mu      sync.Mutex
+	stopped bool
+	loss    error
+}
+
+func (r *run) keepLease(end func()) *keeper {
+	k := &keeper{run: r, end: end}
+	k.mu.Lock()
+	k.timer = time.AfterFunc(r.TTL/3, k.renew)
+	k.mu.Unlock()
+	r.lease.Watch(k.lost)
+	return k
+}
+
+// lost is told that the lease isn't ours any more.
+func (k *keeper) lost(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stopped || k.loss != nil {
+		return
+	}
+	k.reportLoss(err)
+	if k.OnLost == "warn" {
+		return
+	}
+	k.loss = err
+	k.status.Outcome = "lost"
+	k.end()
+}
+
+func (k *keeper) renew() {
+	var gone *lease.LostError
+	switch err := k.lease.Renew(); {
+	case errors.As(err, &gone):
+		k.lost(err)
+		return
+	case err != nil && !k.warned:
+		k.warned = true
+		say(k.Stderr, "the lease could not be renewed: %s; it stays yours, and the command goes on", Explain(err))
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.stopped {
+		k.timer.Reset(k.TTL / 3)
+	}
+}
+
+// stop ends the renewal, and says whether the command was ended for a loss.
+func (k *keeper) stop() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stopped = true
+	k.timer.Stop()
+	return k.loss
+}

@@ -1,0 +1,157 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"withlease/lease"
+	"withlease/state"
+)
+
+// Flags are what every verb takes.
+type Flags struct {
+	Dir         string
+	JSON        bool
+	Session     string
+	HostSession string
+	Name        string
+	Person      string
+	Team        string
+}
+
+// Session is one invocation: its flags, environment and streams.
+type Session struct {
+	Flags
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	Now            func() time.Time
+
+	host string
+}
+
+// NewSession is the process's own.
+func NewSession(f Flags) *Session {
+	return &Session{Flags: f, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Now: time.Now}
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func (s *Session) hostname() string {
+	if s.host == "" {
+		s.host, _ = os.Hostname()
+	}
+	return s.host
+}
+
+// login is the name of who runs this.
+func (s *Session) login() string {
+	if n := first(s.Getenv("LOGNAME"), s.Getenv("USER")); n != "" {
+		return n
+	}
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return fmt.Sprintf("uid-%d", os.Getuid())
+}
+
+// Party is who calls: the flags, then withlease's variables, then those of the
+// coding agent whose session this is. Without a session it is a person, named
+// by the login.
+func (s *Session) Party() state.Party {
+	p := state.Party{
+		Session:     first(s.Session, s.Getenv("WITHLEASE_SESSION"), s.Getenv("CLAUDE_CODE_SESSION_ID")),
+		HostSession: first(s.HostSession, s.Getenv("WITHLEASE_HOST_SESSION"), s.Getenv("CLAUDE_CODE_HOST_SESSION_ID")),
+		Name:        first(s.Name, s.Getenv("WITHLEASE_NAME"), s.Getenv("CLAUDE_CODE_SESSION_NAME")),
+		Person:      first(s.Person, s.Getenv("WITHLEASE_PERSON")),
+		Team:        first(s.Team, s.Getenv("WITHLEASE_TEAM")),
+		Host:        s.hostname(),
+	}
+	if p.Session == "" && p.Name == "" {
+		p.Name = s.login()
+	}
+	return p
+}
+
+// Holder is the caller as a record names it.
+func (s *Session) Holder(purpose string) lease.Holder {
+	p := s.Party()
+	return lease.Holder{
+		Holder:      s.login() + "@" + s.hostname(),
+		Session:     p.Session,
+		HostSession: p.HostSession,
+		Name:        p.Name,
+		Person:      p.Person,
+		Team:        p.Team,
+		Host:        p.Host,
+		Purpose:     purpose,
+	}
+}
+
+// machineDir is the base directory that an administrator makes for everybody.
+const machineDir = "/var/lib/withlease"
+
+// Base finds the directories: --dir, $WITHLEASE_DIR, the machine's, the user's.
+func (s *Session) Base() (*lease.Base, error) {
+	dir := first(s.Dir, s.Getenv("WITHLEASE_DIR"))
+	leases, stateDir := s.Getenv("WITHLEASE_LEASE_DIR"), s.Getenv("WITHLEASE_STATE_DIR")
+	if dir == "" && (leases == "" || stateDir == "") {
+		var err error
+		if dir, err = s.defaultDir(); err != nil {
+			return nil, err
+		}
+	}
+	if dir == "" {
+		dir = stateDir
+	}
+	leases, stateDir = first(leases, filepath.Join(dir, "leases")), first(stateDir, dir)
+	for _, d := range []*string{&dir, &leases, &stateDir} {
+		abs, err := filepath.Abs(*d)
+		if err != nil {
+			return nil, err
+		}
+		*d = abs
+	}
+	return lease.Open(dir, leases, stateDir), nil
+}
+
+func (s *Session) defaultDir() (string, error) {
+	if st, err := os.Stat(machineDir); err == nil && st.IsDir() && unix.Access(machineDir, unix.W_OK) == nil {
+		return machineDir, nil
+	}
+	if x := s.Getenv("XDG_STATE_HOME"); filepath.IsAbs(x) { // a relative one is ignored, as the XDG specification says
+		return filepath.Join(x, "withlease"), nil
+	}
+	if h := s.Getenv("HOME"); h != "" {
+		return filepath.Join(h, ".local", "state", "withlease"), nil
+	}
+	return "", usage("no place for the leases: $HOME is not set; set it, or name a directory with --dir or $WITHLEASE_DIR")
+}
+
+// timeout bounds what a verb waits for the lock, which is held for
+// microseconds unless its owner is stopped.
+func (s *Session) context() (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), 10*time.Second, errLockBusy)
+}
+
+// modelServers are the resources that take a memory budget.
+func (s *Session) modelServers() []string {
+	if v := s.Getenv("WITHLEASE_MODEL_SERVERS"); v != "" {
+		return strings.Split(v, ":")
+	}
+	return []string{"model-server"}
+}

@@ -1,0 +1,199 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// wantsPTY says whether the command gets a terminal of its own. "auto" is shy:
+// only for a job that an interactive shell started in the foreground. In a
+// Makefile or a script a terminal does harm: ^C would reach only the inner
+// one, and make would go on with the next target.
+func (r *run) wantsPTY() (bool, error) {
+	switch r.PTY {
+	case "never":
+		return false, nil
+	case "always":
+		return true, nil
+	case "auto", "":
+	default:
+		return false, usage("--pty=%s: auto, always or never", show(r.PTY))
+	}
+	if term := r.Getenv("TERM"); term == "" || term == "dumb" {
+		return false, nil
+	}
+	if r.Getenv(insidePTY) != "" && ttyName(0) == r.Getenv(insidePTY) {
+		return false, nil // one terminal more would only cost
+	}
+	t := openTerminal()
+	if t == nil {
+		return false, nil
+	}
+	defer t.Close()
+	var in, out unix.Stat_t
+	if !isTerminal(0) || !isTerminal(1) || unix.Fstat(0, &in) != nil || unix.Fstat(1, &out) != nil || in.Rdev != out.Rdev {
+		return false, nil
+	}
+	// /dev/tty has a number of its own. That stdin is the same terminal shows in
+	// that its foreground group can be asked for: of another it can't (tty_ioctl(4)).
+	group := foregroundGroup(0)
+	return group > 0 && group == foregroundGroup(int(t.Fd())) && group == unix.Getpgrp() && group == unix.Getpid(), nil
+}
+
+// insidePTY names the terminal that withlease made, for a withlease inside.
+const insidePTY = "WITHLEASE_TTY"
+
+// ttyName is the path of a terminal; empty when there is none.
+func ttyName(fd int) string {
+	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil || !isTerminal(fd) {
+		return ""
+	}
+	return name
+}
+
+// terminal is the user's terminal, and the one that the command gets.
+type terminal struct {
+	user   *os.File // nil when there is none
+	in     int      // what is read for the command: the user's terminal, or -1
+	out    int      // where the command's terminal is shown
+	saved  unix.Termios
+	rawSet unix.Termios
+
+	mu  sync.Mutex
+	raw bool
+
+	masterFile, slaveFile *os.File
+	master, slave         int        // their descriptors: each call of Fd would change the blocking mode
+	files                 [3]uintptr // the command's 0, 1 and 2
+}
+
+// newTerminal opens a terminal for the command, with the user's settings and
+// size. Each of 0, 1 and 2 that is a terminal becomes it; a redirected one is
+// passed through untouched. Where none is a terminal, the output becomes it
+// (as unbuffer(1) does) and the input is passed through all the same: a line
+// discipline would lose data of it.
+func newTerminal() (t *terminal, err error) {
+	t = &terminal{in: -1, out: 1, user: openTerminal()}
+	any := false
+	for fd := range 3 {
+		if isTerminal(fd) {
+			any = true
+			if t.user == nil {
+				t.user = os.NewFile(uintptr(dupHigh(fd)), "terminal")
+			}
+		}
+	}
+	if !any && t.user != nil {
+		t.user.Close()
+		t.user = nil
+	}
+	if t.masterFile, t.slaveFile, err = pty.Open(); err != nil {
+		t.close()
+		return nil, err
+	}
+	t.master, t.slave = int(t.masterFile.Fd()), int(t.slaveFile.Fd())
+	unix.SetNonblock(t.master, true) // a write must not wait for a command that doesn't read
+	for fd := range 3 {
+		t.files[fd] = uintptr(fd)
+		if isTerminal(fd) || !any && fd > 0 {
+			t.files[fd] = uintptr(t.slave)
+		}
+	}
+	if t.user != nil {
+		t.in, t.out = int(t.user.Fd()), int(t.user.Fd())
+		saved, err := unix.IoctlGetTermios(int(t.user.Fd()), getTermios)
+		if err != nil {
+			t.close()
+			return nil, err
+		}
+		t.saved = *saved
+		unix.IoctlSetTermios(t.slave, setTermios, saved)
+		t.copySize()
+	}
+	// A stdout that is no terminal goes through by itself, and what the user's
+	// terminal still shows of us are lines: its output processing stays on
+	// (sudo-project/sudo#258).
+	t.rawSet = rawSettings(t.saved, !isTerminal(1))
+	return t, nil
+}
+
+func (t *terminal) close() {
+	for _, f := range []*os.File{t.user, t.masterFile, t.slaveFile} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// rawSettings are s with everything off that would touch a byte (cfmakeraw(3)).
+func rawSettings(s unix.Termios, keepOutput bool) unix.Termios {
+	s.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
+	if !keepOutput {
+		s.Oflag &^= unix.OPOST
+	}
+	s.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
+	s.Cflag &^= unix.CSIZE | unix.PARENB
+	s.Cflag |= unix.CS8
+	s.Cc[unix.VMIN], s.Cc[unix.VTIME] = 1, 0
+	return s
+}
+
+// copySize gives the command's terminal the user's size. The kernel tells the
+// command of a change (SIGWINCH).
+func (t *terminal) copySize() {
+	if t.user == nil {
+		return
+	}
+	if ws, err := unix.IoctlGetWinsize(int(t.user.Fd()), unix.TIOCGWINSZ); err == nil {
+		unix.IoctlSetWinsize(t.master, unix.TIOCSWINSZ, ws)
+	}
+}
+
+// inFront says whether our group has the user's terminal: only then may it be
+// read or set.
+func (t *terminal) inFront() bool {
+	return t.user != nil && foregroundGroup(int(t.user.Fd())) == unix.Getpgrp()
+}
+
+// enterRaw makes the user's terminal pass every key on. It does nothing from
+// the background.
+func (t *terminal) enterRaw() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.raw || t.in < 0 || !t.inFront() {
+		return
+	}
+	if s, err := unix.IoctlGetTermios(int(t.user.Fd()), getTermios); err == nil {
+		t.saved = *s // the shell may have its own since
+		t.rawSet = rawSettings(t.saved, !isTerminal(1))
+	}
+	if unix.IoctlSetTermios(int(t.user.Fd()), setTermios, &t.rawSet) == nil {
+		t.raw = true
+	}
+}
+
+// restore gives the user's terminal its settings back, once, and only while
+// they are still ours to change.
+func (t *terminal) restore() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.raw {
+		return
+	}
+	t.raw = false
+	restoreSettings(int(t.user.Fd()), &t.saved, &t.rawSet)
+}
+
+// restoreSettings sets saved where the settings are still raw: what somebody
+// else set since is theirs (as sudo does).
+func restoreSettings(fd int, saved, raw *unix.Termios) {
+	now, err := unix.IoctlGetTermios(fd, getTermios)
+	if err == nil && *now == *raw {
+		unix.IoctlSetTermios(fd, setTermios, saved)
+	}
+}

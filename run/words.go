@@ -1,0 +1,205 @@
+package run
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"withlease/lease"
+	"withlease/state"
+)
+
+// The policy for what a person reads, all of it in this file:
+//
+//   - it goes to standard error, one line, "withlease: " first, no capital, no
+//     full stop; standard output is the command's, or a verb's answer
+//   - a line names the thing, the cause and the next step, which is often the
+//     exact command to type
+//   - text that came from a file or another user is shown with its control
+//     characters escaped and its length cut (show)
+//   - the command's own failure is silent: it has spoken
+
+// say writes one line of ours.
+func say(w io.Writer, format string, args ...any) {
+	fmt.Fprintf(w, "withlease: "+format+"\n", args...)
+}
+
+const shown = 200 // characters of others' text that are shown
+
+// show makes others' text harmless: C0, DEL, C1, invalid UTF-8 and the
+// characters that turn the direction of text round are escaped, and what is
+// long is cut.
+func show(s string) string { return showAt(s, shown) }
+
+func showAt(s string, most int) string {
+	var b strings.Builder
+	n := 0
+	for i, r := range s {
+		if n++; n > most {
+			b.WriteString("…")
+			break
+		}
+		switch {
+		case r == utf8.RuneError && !utf8.ValidString(s[i:min(len(s), i+utf8.RuneLen(r))]):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case r < ' ' || r == 0x7f:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case r >= 0x80 && r < 0xa0, bidi(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// bidi are the explicit directional controls of Unicode (UAX #9), and the
+// separators that some terminals break lines at.
+func bidi(r rune) bool {
+	switch {
+	case r == 0x061c, r == 0x200e, r == 0x200f, r == 0x2028, r == 0x2029:
+		return true
+	case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+		return true
+	}
+	return false
+}
+
+// ago is a duration as a person says it: 45s, 12m, 3h05m, 2d4h.
+func ago(d time.Duration) string {
+	switch d = max(d, 0).Truncate(time.Second); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+// who is a party for a line: its name, and what tells it from others.
+func who(p state.Party, pid int) string {
+	label := show(p.Label())
+	var more []string
+	add := func(what, v string) {
+		if v != "" && v != p.Label() {
+			more = append(more, what+showAt(v, 40))
+		}
+	}
+	add("", p.Person)
+	add("session ", p.Session)
+	if pid > 0 {
+		more = append(more, fmt.Sprintf("pid %d", pid))
+	}
+	add("on ", p.Host)
+	if len(more) == 0 {
+		return label
+	}
+	return label + " (" + strings.Join(more, ", ") + ")"
+}
+
+// heldBy says who has a resource, for what, for how long.
+func heldBy(s lease.Sight, now time.Time) string {
+	if s.Kind == lease.Claiming {
+		return fmt.Sprintf("being claimed by a shell lock since %s", ago(now.Sub(s.Renewed)))
+	}
+	p := s.Party()
+	if p.Label() == (state.Party{}).Label() && s.Holder.Holder != "" {
+		p.Name = s.Holder.Holder // the shell lock of a person
+	}
+	pid := 0
+	if s.Process != nil {
+		pid = s.Process.PID
+	}
+	line := "held by " + who(p, pid)
+	if since := s.Holder.SinceTime(); !since.IsZero() {
+		line += " for " + ago(now.Sub(since))
+	}
+	if s.Holder.Purpose != "" {
+		line += ": " + showAt(s.Holder.Purpose, 80)
+	}
+	if s.Problem != "" {
+		line += " [" + show(s.Problem) + "]"
+	}
+	if w := orphaned(s); w != "" {
+		line += "; " + w
+	}
+	return line
+}
+
+// orphaned says which processes hold a lease whose wrapper is gone.
+func orphaned(s lease.Sight) string {
+	if s.Kind == lease.Foreign {
+		return fmt.Sprintf("its run is on another machine (%s), which renews it", show(s.Process.Host))
+	}
+	if s.Kind != lease.Orphaned && !s.WrapperGone() {
+		return ""
+	}
+	var procs []string
+	for _, m := range s.Members() {
+		if len(procs) == 3 {
+			procs = append(procs, "…")
+			break
+		}
+		procs = append(procs, fmt.Sprintf("%d %s", m.PID.PID, showAt(m.Command, 40)))
+	}
+	if len(procs) == 0 {
+		return "its wrapper is gone, and a process that can't be seen from here still holds it"
+	}
+	return fmt.Sprintf("its wrapper is gone, still running: %s (withlease release --kill %s ends them)", strings.Join(procs, ", "), s.Resource)
+}
+
+// waitLine is the state of a wait: who blocks it, its place, what to do.
+func waitLine(b *lease.Blocked, path string, now time.Time) string {
+	var parts []string
+	if b.Sight.Held {
+		parts = append(parts, b.Resource+" is "+heldBy(b.Sight, now))
+	}
+	if b.Refused != nil {
+		parts = append(parts, show(b.Refused.Reason))
+	}
+	switch {
+	case b.Place > 1 && b.Behind.Number > 0:
+		parts = append(parts, fmt.Sprintf("place %d in line, behind %s", b.Place, behind(b.Behind, now)))
+	case b.Refused == nil && b.Place > 0:
+		parts = append(parts, fmt.Sprintf("place %d in line", b.Place))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, b.Resource+" is being handed over")
+	}
+	return strings.Join(parts, "; ") + fmt.Sprintf(" [%s]", show(path))
+}
+
+func behind(w lease.Waiter, now time.Time) string {
+	s := show(w.Who().Label())
+	if w.Purpose != "" {
+		s += ": " + showAt(w.Purpose, 60)
+	}
+	if !w.Kept.IsZero() {
+		s += fmt.Sprintf(" (place kept for %s)", ago(w.Kept.Sub(now)))
+	}
+	return s
+}
+
+// commandLine is a command as a purpose: shortened, on one line.
+func commandLine(argv []string) string {
+	s := filepath.Base(argv[0])
+	if len(argv) > 1 {
+		s += " " + strings.Join(argv[1:], " ")
+	}
+	return showAt(s, 80)
+}
+
+func parent(p string) string { return filepath.Dir(p) }
+
+// plural is "1 process", "2 processes".
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package signals
+
+import "syscall"
+
+// more are the forwarded signals of the BSDs: ^T.
+var more = []syscall.Signal{syscall.SIGINFO}
+
+// receive leaves it to Notify, which doesn't know the sender.
+func receive(list []syscall.Signal, out chan<- Signal, done chan int) {
+	done <- <-done
+}
+
+func threadID() int { return 0 }
+func wake(int)      {}

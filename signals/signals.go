@@ -1,0 +1,132 @@
+// Package signals says which signals a run hands on to its command, and how a
+// wrapper dies of the signal that its command died of.
+//
+// A signal is judged by its sender, as sudo(8) does: what the kernel sent (a
+// key at the terminal, a hang-up) the command's process group has got already,
+// and a second SIGINT means "quit by force" to many programs; what a process
+// sent was meant for the command.
+package signals
+
+import (
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Signal is a signal that arrived, with its sender as far as the system tells.
+type Signal struct {
+	Number syscall.Signal
+	// FromKernel: the terminal or the kernel itself sent it.
+	FromKernel bool
+	// Sender is the process that sent it; 0 when that isn't known.
+	Sender int
+	// Known is whether FromKernel and Sender are known.
+	Known bool
+	At    time.Time
+}
+
+// forwarded are the signals that a wrapper catches, for its command or for
+// itself. Not here, and why:
+//
+//	KILL STOP                 can't be caught
+//	CHLD                      ours: wait(2) tells about the command
+//	URG                       Go's own, to preempt goroutines (docker filters it too)
+//	PIPE                      ours: see Catch
+//	TSTP TTIN TTOU CONT       job control: the group has them already (share), or the
+//	                          terminal's own (PTY)
+//	ILL TRAP ABRT BUS FPE SEGV SYS  our own faults when the kernel sends them
+//	PROF VTALRM XCPU XFSZ     our own limits
+var forwarded = []syscall.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGWINCH,
+}
+
+// caught are the forwarded signals that the caller didn't ignore. Notify on an
+// ignored one would un-ignore it for us and for the command, and defeat nohup.
+// Go tells this of HUP and INT only: the others are default again before main
+// begins.
+func caught() []syscall.Signal {
+	var list []syscall.Signal
+	for _, s := range append(forwarded, more...) {
+		if !signal.Ignored(s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// Main runs body in a goroutine of its own, with the signals that arrive, and
+// returns what it returns. It must be called from main, with the main thread
+// locked (see init): that is the thread that the kernel offers a process's
+// signals to first, and here it waits for them with their senders.
+//
+// body starts the command, so that this happens on a thread whose signal mask
+// is the caller's.
+func Main(body func(<-chan Signal) int) int {
+	out := make(chan Signal, 64)
+	list := caught()
+	net := make(chan os.Signal, 64)
+	signal.Notify(net, asOS(list)...)
+	// A command's reader may go away while we still have something to say on
+	// the same pipe: EPIPE is an error, SIGPIPE would end us with the lease
+	// held. Not Ignore, which the command would inherit.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	done := make(chan int, 1)
+	go func() {
+		for s := range net {
+			if n, ok := s.(syscall.Signal); ok {
+				offer(out, Signal{Number: n})
+			}
+		}
+	}()
+	main := threadID()
+	go func() {
+		done <- body(out)
+		wake(main)
+	}()
+	receive(list, out, done)
+	return <-done
+}
+
+// offer never blocks: sixty-four unread signals say enough.
+func offer(out chan<- Signal, s Signal) {
+	s.At = time.Now()
+	select {
+	case out <- s:
+	default:
+	}
+}
+
+func asOS(list []syscall.Signal) []os.Signal {
+	var all []os.Signal
+	for _, s := range list {
+		all = append(all, s)
+	}
+	return all
+}
+
+func init() { runtime.LockOSThread() }
+
+// Shared says whether the command, which runs in the wrapper's own process
+// group, is to be sent s: foreground is whether that group is the foreground
+// group of the controlling terminal, sameGroup whether a process is of that
+// group.
+//
+// Where the sender isn't known (other systems than Linux, and a signal that
+// came while the last one was looked at), a terminal's kind of signal that
+// comes while the group is in the foreground counts as the terminal's.
+func Shared(s Signal, foreground bool, sameGroup func(pid int) bool) bool {
+	if s.Number == syscall.SIGWINCH && (!s.Known || s.FromKernel) {
+		return false
+	}
+	if s.Known {
+		return !s.FromKernel && !(s.Sender > 0 && sameGroup(s.Sender))
+	}
+	switch s.Number {
+	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP:
+		return !foreground
+	}
+	return true
+}

@@ -1,0 +1,316 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// MaxDocument is how large a document may be, in bytes. A larger one is not
+// this program's.
+const MaxDocument = 64 << 20
+
+// Modes are the permissions of what is made: a shared directory's are for its
+// group, whatever the umask.
+type Modes struct {
+	Dir  os.FileMode
+	File os.FileMode
+}
+
+var (
+	// Private is for the owner alone.
+	Private = Modes{0o700, 0o600}
+	// Shared is for the group of an administrator's setgid directory.
+	Shared = Modes{os.ModeSetgid | 0o770, 0o660}
+)
+
+// ModesOf are the modes that follow from dir: a group-writable directory is
+// shared.
+func ModesOf(dir fs.FileInfo) Modes {
+	if dir.Mode().Perm()&0o020 != 0 {
+		return Shared
+	}
+	return Private
+}
+
+// Store is the directory of the document, its lock and the event log.
+type Store struct {
+	Dir   string
+	Modes Modes
+
+	last *State // what the document said when it was seen as
+	seen identity
+}
+
+// identity tells one version of a file from the next: it is replaced by
+// rename, and by another tool perhaps written in place.
+type identity struct {
+	ino   uint64
+	size  int64
+	mtime unix.Timespec
+}
+
+// Paths of the store's files.
+func (s *Store) Path() string   { return filepath.Join(s.Dir, "state.json") }
+func (s *Store) lock() string   { return filepath.Join(s.Dir, "state.lock") }
+func (s *Store) Events() string { return filepath.Join(s.Dir, "events.jsonl") }
+
+// Locked is the store while its lock is held. It must be given back with
+// Unlock, which is safe to call twice.
+type Locked struct {
+	*Store
+	f         *os.File
+	exclusive bool
+}
+
+// Lock takes the one lock, exclusively. It waits for microseconds as a rule;
+// for as long as ctx allows when the process that has it is stopped. The
+// kernel drops the lock when its owner dies (flock(2)); the descriptor is
+// close-on-exec, so no command can inherit it.
+//
+// The error is an *fs.PathError, or the context's.
+func (s *Store) Lock(ctx context.Context) (*Locked, error) {
+	return s.acquire(ctx, unix.LOCK_EX)
+}
+
+// Look takes the lock shared: what is read then is true together. Where it
+// can't be had for want of permission the look is unlocked, as good as a
+// reader can get.
+func (s *Store) Look(ctx context.Context) (*Locked, error) {
+	l, err := s.acquire(ctx, unix.LOCK_SH)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrNotExist) {
+		return &Locked{Store: s}, nil
+	}
+	return l, err
+}
+
+func (s *Store) acquire(ctx context.Context, how int) (*Locked, error) {
+	for {
+		f, err := s.openLock(how)
+		if err != nil {
+			return nil, err
+		}
+		if err := flock(ctx, f, how); err != nil {
+			if ctx.Err() == nil {
+				f.Close()
+				err = &fs.PathError{Op: "flock", Path: s.lock(), Err: err}
+			}
+			return nil, err
+		}
+		// Somebody may have deleted the file meanwhile, and a lock on a
+		// deleted file keeps nobody out (awslabs/aws-c-common#1192).
+		var held, there unix.Stat_t
+		if unix.Fstat(int(f.Fd()), &held) == nil && unix.Lstat(s.lock(), &there) == nil &&
+			held.Ino == there.Ino && held.Dev == there.Dev {
+			return &Locked{s, f, how == unix.LOCK_EX}, nil
+		}
+		f.Close()
+	}
+}
+
+// openLock opens the lock file without O_CREAT first: in a sticky directory
+// the kernel refuses O_CREAT on another user's file (fs.protected_regular).
+func (s *Store) openLock(how int) (*os.File, error) {
+	flags := unix.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	if how == unix.LOCK_SH {
+		flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	}
+	f, err := open(s.lock(), flags, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = s.create(s.lock(), unix.O_RDWR)
+		if errors.Is(err, fs.ErrExist) {
+			f, err = open(s.lock(), flags, 0)
+		}
+	}
+	return f, err
+}
+
+// open is os.OpenFile without its poller and its retries: a plain descriptor.
+func open(path string, flags int, perm uint32) (*os.File, error) {
+	for {
+		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, perm)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		}
+		if flags&unix.O_NONBLOCK != 0 {
+			// Asked for so that a planted FIFO can't make us wait; a file that
+			// says so would be handed to the poller.
+			if err := unix.SetNonblock(fd, false); err != nil {
+				unix.Close(fd)
+				return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+			}
+		}
+		return os.NewFile(uintptr(fd), path), nil
+	}
+}
+
+// create makes a new file with the store's mode, whatever the umask.
+func (s *Store) create(path string, flags int) (*os.File, error) {
+	f, err := open(path, flags|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, uint32(s.Modes.File.Perm()))
+	if err != nil {
+		return nil, err
+	}
+	if s.Modes == Shared {
+		if err := f.Chmod(s.Modes.File); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// flock takes the lock on f. A blocked flock(2) can't be called off in a Go
+// program (its handlers restart system calls), so it blocks in a goroutine,
+// which is left behind when ctx ends first; f is its then.
+func flock(ctx context.Context, f *os.File, how int) error {
+	fd := int(f.Fd())
+	err := ignoringEINTR(func() error { return unix.Flock(fd, how|unix.LOCK_NB) })
+	if err != unix.EWOULDBLOCK {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		f.Close()
+		return err
+	}
+	got := make(chan error, 1)
+	go func() {
+		err := ignoringEINTR(func() error { return unix.Flock(fd, how) })
+		got <- err
+		if ctx.Err() != nil {
+			f.Close()
+		}
+	}()
+	select {
+	case err := <-got:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func ignoringEINTR(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// Unlock gives the lock back.
+func (l *Locked) Unlock() {
+	if l.f != nil {
+		l.f.Close()
+		l.f = nil
+	}
+}
+
+// BrokenError is a document that can't be read as one. It is never
+// overwritten.
+type BrokenError struct {
+	Path string
+	Err  error // a *SyntaxError, or why the file can't be a document
+}
+
+func (e *BrokenError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err) }
+func (e *BrokenError) Unwrap() error { return e.Err }
+
+// State reads the document; one that doesn't exist is empty. The value is
+// shared with later calls until it changes on disk: whoever changes it saves
+// it. The error is an *fs.PathError or a *BrokenError.
+func (l *Locked) State() (*State, error) {
+	var st unix.Stat_t
+	err := unix.Lstat(l.Path(), &st)
+	if err == unix.ENOENT {
+		l.last = nil
+		return &State{}, nil
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "lstat", Path: l.Path(), Err: err}
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+	case unix.S_IFLNK:
+		return nil, &BrokenError{l.Path(), errors.New("is a symbolic link")}
+	default:
+		return nil, &BrokenError{l.Path(), errors.New("is not a regular file")}
+	}
+	if st.Size > MaxDocument {
+		return nil, &BrokenError{l.Path(), fmt.Errorf("has %d bytes, more than the %d that a state document may have", st.Size, MaxDocument)}
+	}
+	id := identify(&st)
+	if l.last != nil && id == l.seen {
+		return l.last, nil
+	}
+	f, err := open(l.Path(), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	doc := make([]byte, st.Size+1)
+	n, err := io.ReadFull(f, doc)
+	if err != io.ErrUnexpectedEOF && err != io.EOF {
+		if err == nil {
+			err = errors.New("it grew while it was read")
+		}
+		return nil, &fs.PathError{Op: "read", Path: l.Path(), Err: err}
+	}
+	parsed, err := Parse(doc[:n])
+	if err != nil {
+		return nil, &BrokenError{l.Path(), err}
+	}
+	l.last, l.seen = parsed, id
+	return parsed, nil
+}
+
+// Forget drops a document that was changed and won't be saved.
+func (l *Locked) Forget() { l.last = nil }
+
+func identify(st *unix.Stat_t) identity { return identity{st.Ino, st.Size, st.Mtim} }
+
+// Save replaces the document: a temporary file, fsync, rename. A reader sees
+// the old one or the new one; a full disk leaves the old one. The error is an
+// *fs.PathError.
+//
+// There is one saver at a time, so the temporary file has one name, and what
+// lies there was left by a killed saver, or planted: it is unlinked, never
+// followed.
+func (l *Locked) Save(st *State) error {
+	tmp := filepath.Join(l.Dir, ".state.json.new")
+	l.last = nil
+	f, err := l.create(tmp, unix.O_WRONLY)
+	if errors.Is(err, fs.ErrExist) {
+		os.Remove(tmp)
+		f, err = l.create(tmp, unix.O_WRONLY)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(st.Document())
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(tmp, l.Path())
+	}
+	if err != nil {
+		os.Remove(tmp)
+		return err
+	}
+	var id unix.Stat_t
+	if unix.Lstat(l.Path(), &id) == nil {
+		l.last, l.seen = st, identify(&id)
+	}
+	return nil
+}
