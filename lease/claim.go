@@ -95,7 +95,7 @@ func NewToken() string { return fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Ui
 // try claims all of a request's resources or none [try]. blocked says why not
 // and carries what to watch. The caller holds the lock.
 func (c *change) try(rq *Request, mine []*ticket, byTimer bool) (*Lease, *Blocked, error) {
-	// [try.1] look first: a dead lease is retired whoever looks, and whether
+	// [look] first: a dead lease is retired whoever looks, and whether
 	// or not it may claim (R4). A lease that nobody may break would stay.
 	sights := make([]*sight, len(rq.Resources))
 	defer func() {
@@ -130,7 +130,7 @@ func (c *change) try(rq *Request, mine []*ticket, byTimer bool) (*Lease, *Blocke
 		return nil, nil, err
 	}
 
-	// [try.2] the gate: grants or tickets, for every resource
+	// [gate] The gate: grants or tickets, for every resource
 	grants := make([]int, len(rq.Resources))
 	for i, s := range sights {
 		var blocked *Blocked
@@ -139,7 +139,7 @@ func (c *change) try(rq *Request, mine []*ticket, byTimer bool) (*Lease, *Blocke
 		}
 	}
 
-	// [try.3] take all or none
+	// [claim] Take all or none.
 	l := &Lease{base: c.Base, request: *rq, Token: rq.Token, since: c.now}
 	if l.Token == "" {
 		l.Token = NewToken()
@@ -167,7 +167,7 @@ func (c *change) try(rq *Request, mine []*ticket, byTimer bool) (*Lease, *Blocke
 		return nil, &Blocked{Resource: rq.Resources[0], recheck: c.now, watch: -1}, nil
 	}
 
-	// [try.4] the document without the grants: a failure gives the lease
+	// [claim.5] The document without the grants: a failure gives the lease
 	// back, so that a grant is used by exactly one successful claim.
 	if err := c.useGrants(st, grants); err != nil {
 		for _, h := range l.held {
@@ -175,7 +175,8 @@ func (c *change) try(rq *Request, mine []*ticket, byTimer bool) (*Lease, *Blocke
 		}
 		return nil, nil, err
 	}
-	// [try.5] only then the places in line
+	// [claim.6] Only then the places in line, by name: they stay open.
+	step("claim.6")
 	for _, t := range mine {
 		t.unlink()
 	}
@@ -201,7 +202,7 @@ func (c *change) gate(st *state.State, rq *Request, s *sight, n int64, byTimer b
 		if byTimer && !s.held() {
 			// Nobody announces that a grant ran out, or that another tool
 			// changed the document: who finds it by the clock says it.
-			c.wake(s.res, false)
+			c.wake(st, s.res, false)
 		}
 		b, err := c.blocked(st, rq, s, n, refused)
 		return -1, b, err
@@ -338,6 +339,7 @@ func (l *Lease) newProcess(fence int64) Process {
 // one rename, so that a lease never shows without its record [claim]. A taken
 // name is fs.ErrExist. Without a process it is a record only.
 func (c *change) take(res string, h Holder, p *Process) (one *held, err error) {
+	step("claim.1")
 	staging := c.staging()
 	discard(c.trash(res))
 	if err := unix.Mkdir(staging, uint32(c.Store.Modes.Dir.Perm())); err == unix.EEXIST {
@@ -366,6 +368,7 @@ func (c *change) take(res string, h Holder, p *Process) (one *held, err error) {
 			return one, &fs.PathError{Op: "chmod", Path: staging, Err: err}
 		}
 	}
+	step("claim.1 directory")
 	text, err := json.Marshal(h)
 	if err != nil {
 		return one, err
@@ -373,6 +376,7 @@ func (c *change) take(res string, h Holder, p *Process) (one *held, err error) {
 	if one.record, err = c.writeNew(filepath.Join(staging, "holder.json"), append(text, '\n')); err != nil {
 		return one, err
 	}
+	step("claim.1 record")
 	if p != nil {
 		if text, err = p.encode(); err != nil {
 			return one, err
@@ -380,6 +384,7 @@ func (c *change) take(res string, h Holder, p *Process) (one *held, err error) {
 		if one.process, err = c.writeNew(filepath.Join(staging, "process.json"), text); err != nil {
 			return one, err
 		}
+		step("claim.1 process")
 		if err = c.bear(one, filepath.Join(staging, "witness")); err != nil {
 			return one, err
 		}
@@ -412,6 +417,7 @@ func (c *change) bear(one *held, path string) (err error) {
 // file system can't rename so, mkdir keeps others out while the files move.
 func (c *change) publish(staging, res string) error {
 	to := c.path(res)
+	step("claim.2")
 	err := renameNew(staging, to)
 	if err == unix.EINVAL || err == unix.ENOSYS || err == unix.ENOTSUP {
 		if err = unix.Mkdir(to, uint32(c.Store.Modes.Dir.Perm())); err == nil {
@@ -457,13 +463,13 @@ func (c *change) useGrants(st *state.State, grants []int) error {
 			delete(st.Released, g.Resource)
 		}
 	}
-	if err := c.lock.Save(st); err != nil {
-		return err
-	}
+	// [claim.4] Woken before the write: a crash in between loses nothing.
+	step("claim.4")
 	for _, g := range used {
-		c.wake(g.Resource, true)
+		c.wake(st, g.Resource, true)
 	}
-	return nil
+	step("claim.5")
+	return c.lock.Save(st)
 }
 
 // giveBack takes away a lease that this very change made.

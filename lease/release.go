@@ -18,6 +18,7 @@ import (
 // rename, because a crash between them must lose nothing. last is called when
 // nothing can go wrong any more but the rename.
 func (c *change) away(s *sight, last func()) error {
+	step("release.3")
 	st, err := c.lock.State()
 	if err == nil {
 		_, marked := st.Seen[s.res]
@@ -31,9 +32,12 @@ func (c *change) away(s *sight, last func()) error {
 		// A broken document must not keep a lease. Nobody's grant can be
 		// read from it either.
 		c.warn = append(c.warn, err)
+		st = nil
 	}
-	c.wake(s.res, false)
+	step("release.4")
+	c.wake(st, s.res, false)
 	last()
+	step("release.5")
 	trash := c.trash(s.res)
 	err = renameNew(c.path(s.res), trash)
 	if err == unix.EEXIST {
@@ -88,6 +92,7 @@ func (l *Lease) Release(ctx context.Context, outcome Outcome) error {
 		return nil
 	}
 	defer l.close()
+	step("release.1")
 	lock, err := l.base.Store.Lock(ctx)
 	if err != nil {
 		return err // closing the witness frees it: the next who looks retires it
@@ -115,7 +120,9 @@ func (l *Lease) Release(ctx context.Context, outcome Outcome) error {
 		trash = append(trash, c.trash(one.res))
 	}
 	l.Warned = append(l.Warned, c.warn...)
+	step("release.6")
 	lock.Unlock()
+	step("release.6 delete")
 	for _, t := range trash {
 		discard(t)
 	}
@@ -133,9 +140,11 @@ func (c *change) logRelease(l *Lease, one *held, outcome Outcome) {
 // close drops what proves that this run lives: the tickets, whose hang-up wakes
 // the next in line, and the witness last.
 func (l *Lease) close() {
+	step("release.7")
 	for _, t := range l.tickets {
 		t.close()
 	}
+	step("release.8")
 	for _, one := range l.held {
 		one.close()
 	}

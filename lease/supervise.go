@@ -60,21 +60,27 @@ func (b *Base) Change(ctx context.Context, f func(st *state.State, held func(str
 		l.Forget()
 		return err
 	}
+	// Woken before the write, by the document as it will be: a crash in between
+	// loses nothing, and who is woken waits on the lock.
+	step("grant.1")
+	if resources == nil {
+		if resources, err = b.Lines(); err != nil {
+			return err
+		}
+		for _, res := range resources {
+			b.wakeAll(res)
+		}
+	} else {
+		for _, res := range resources {
+			c.wake(st, res, true)
+		}
+	}
+	step("grant.2")
 	if err := l.Save(st); err != nil {
 		return err
 	}
 	for _, log := range events {
 		log()
-	}
-	if resources == nil {
-		lines, err := b.Lines()
-		for _, res := range lines {
-			b.wakeAll(res)
-		}
-		return err
-	}
-	for _, res := range resources {
-		c.wake(res, true)
 	}
 	return nil
 }

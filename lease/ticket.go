@@ -162,9 +162,11 @@ func (c *change) join(res string, w Waiter) (*ticket, error) {
 		return nil, err
 	}
 	w.Number = n
+	step("join.2")
 	if err := c.writeWaiter(res, w); err != nil {
 		return nil, err
 	}
+	step("join.2 written")
 	return c.occupy(res, n)
 }
 
@@ -176,6 +178,7 @@ func (c *change) occupy(res string, n int64) (*ticket, error) {
 	unix.Unlink(hidden)
 	fd, err := c.lockFIFO(hidden)
 	if err == nil {
+		step("join.2 locked")
 		if err = unix.Rename(hidden, path); err != nil {
 			unix.Close(fd)
 			err = &fs.PathError{Op: "rename", Path: path, Err: err}
@@ -332,9 +335,11 @@ func (b *Base) wakeFirst(res string, now time.Time) {
 // with one it is who may claim next and the one after, and the parties that
 // need no grant. It comes before the change: who is woken waits on the lock for
 // microseconds, and a crash in between loses nothing.
-func (c *change) wake(res string, held bool) {
-	st, err := c.lock.State()
-	if err != nil {
+//
+// st is the document as it will be, nil when it can't be read: then all are
+// woken.
+func (c *change) wake(st *state.State, res string, held bool) {
+	if st == nil {
 		c.wakeAll(res)
 		return
 	}

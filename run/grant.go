@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"os"
+	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,8 +147,14 @@ func (s *Session) resolve(b *lease.Base, resources []string, text string) (state
 			add(h.Party())
 		}
 	}
+	if len(found) == 0 {
+		add(s.Party())
+	}
 	switch len(found) {
 	case 0:
+		if _, err := user.Lookup(text); err == nil {
+			return state.Party{Name: text}, nil // a person, by the login
+		}
 		return state.Party{Session: text}, nil
 	case 1:
 		return found[0], nil
