@@ -66,10 +66,10 @@ claim() {
 release() {
 	[ -d "$leases/$1" ] || die "nobody holds $1" 1
 	[ ! -e "$leases/$1/witness" ] || die "$1 is a run's of withlease: it gives it back itself" 1
-	[ "$(member "$1" holder)" = "$holder" ] && [ "$(member "$1" session)" = "$session" ] || {
+	if [ "$(member "$1" holder)" != "$holder" ] || [ "$(member "$1" session)" != "$session" ]; then
 		held_by "$1" >&2
 		die "it is not ours" 1
-	}
+	fi
 	rm -r "${leases:?}/$1"
 	printf 'released %s\n' "$1"
 }
@@ -90,18 +90,18 @@ status() {
 	done
 }
 
-case ${1:-} in
+verb=${1:-}
+name=
+if [ $# -ge 2 ]; then name=$(checked "$2"); fi
+case $verb in
 claim)
-	[ $# -ge 2 ] || die "usage: lab-lock.sh claim RESOURCE [PURPOSE]"
-	claim "$(checked "$2")" "${3:-}"
+	[ -n "$name" ] || die "usage: lab-lock.sh claim RESOURCE [PURPOSE]"
+	claim "$name" "${3:-}"
 	;;
 release)
-	[ $# -eq 2 ] || die "usage: lab-lock.sh release RESOURCE"
-	release "$(checked "$2")"
+	[ -n "$name" ] || die "usage: lab-lock.sh release RESOURCE"
+	release "$name"
 	;;
-status)
-	shift
-	if [ $# -gt 0 ]; then status "$(checked "$1")"; else status; fi
-	;;
+status) status ${name:+"$name"} ;;
 *) die "usage: lab-lock.sh claim|release|status [RESOURCE] [PURPOSE]" ;;
 esac
