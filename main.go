@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"withlease/completions"
 	"withlease/lease"
 	"withlease/run"
 	"withlease/signals"
@@ -38,6 +39,7 @@ type cli struct {
 	Revoke     revokeCmd     `cmd:"" help:"As the supervisor, take a grant back."`
 	Supervisor supervisorCmd `cmd:"" help:"Decide who may claim: start, stop, status."`
 	Upgrade    upgradeCmd    `cmd:"" help:"Hold an installation back while it is upgraded: begin, end."`
+	Completion completionCmd `cmd:"" help:"Print the completion script of a shell: bash, zsh, fish."`
 	Version    versionCmd    `cmd:"" help:"Show the version."`
 }
 
@@ -122,15 +124,26 @@ type upgradeCmd struct {
 	} `cmd:"" help:"Let it go."`
 }
 
+type completionCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"Whose: bash, zsh or fish."`
+}
+
 type versionCmd struct{}
 
-func main() { os.Exit(Main(os.Args[1:])) }
+func main() { exit(Main(os.Args[1:])) }
+
+// exit is the one way out.
+func exit(code int) { os.Exit(code) }
 
 // Main is the program: it returns the exit status, or ends the process by the
 // signal that its command died of.
 func Main(args []string) int {
 	if len(args) > 0 && args[0] == run.MonitorVerb {
 		return run.Monitor(args[1:])
+	}
+	if len(args) > 0 && args[0] == run.CompleteVerb {
+		run.Complete(args[1:], os.Stdout)
+		return 0
 	}
 	left, command, split := cut(args)
 	if split && plain(left) {
@@ -178,12 +191,12 @@ func runCommand(f run.Flags, c runCmd, command []string) int {
 	if c.Wait != nil {
 		rc.Wait, rc.NoWait = *c.Wait, rc.NoWait || *c.Wait == 0
 	}
-	var exit run.Exit
-	signals.Main(func(sigs <-chan signals.Signal) int {
-		exit = run.NewSession(f).Run(rc, sigs)
+	// It leaves from where it ran: to hand the status back to this thread, which
+	// waits for signals, would cost a short run more than it costs to leave.
+	return signals.Main(func(sigs <-chan signals.Signal, ready func()) int {
+		exit(run.NewSession(f).Run(rc, sigs, ready).Leave())
 		return 0
 	})
-	return exit.Leave()
 }
 
 // exited is how kong says that --help has been answered.
@@ -261,6 +274,8 @@ func dispatch(c *cli, verb string, command []string) int {
 			return s.UpgradeBegin(u.Target, u.To, u.Reason, u.Until).Code
 		}
 		return s.UpgradeEnd(c.Upgrade.End.Target).Code
+	case "completion":
+		return s.Print(completions.Script(c.Completion.Shell)).Code
 	case "version":
 		fmt.Println(run.Version())
 	}

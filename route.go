@@ -98,7 +98,7 @@ const usageLines = `Usage: withlease [FLAGS] RESOURCE... -- COMMAND [ARG...]
 `
 
 const shortUsage = usageLines + `
-Verbs: run list status queue claim release grant revoke supervisor upgrade version
+Verbs: run list status queue claim release grant revoke supervisor upgrade completion version
 More:  withlease --help
 `
 

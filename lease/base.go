@@ -104,10 +104,17 @@ func (b *Base) staging() string { return filepath.Join(string(b.Leases), ".stagi
 // discard deletes a retired or half-made lease. It follows no link and, as a
 // lease has no directories in it, goes no deeper than one.
 func discard(dir string) {
+	switch unix.Rmdir(dir) {
+	case nil, unix.ENOENT:
+		return
+	case unix.ENOTDIR: // a file, or a link: never what it points at
+		unix.Unlink(dir)
+		return
+	}
 	for _, n := range [...]string{"holder.json", "process.json", "witness"} {
 		unix.Unlink(filepath.Join(dir, n))
 	}
-	if unix.Rmdir(dir) == unix.ENOTEMPTY || unix.Access(dir, unix.F_OK) == nil {
+	if err := unix.Rmdir(dir); err != nil && err != unix.ENOENT {
 		os.RemoveAll(dir) // somebody else's files; RemoveAll follows no link
 	}
 }

@@ -214,7 +214,10 @@ type Options struct {
 	// Tell is called when there is something new to tell, and then whenever
 	// the time that it returned has passed; zero: not before the next news.
 	Tell func(*Blocked) time.Duration
-	// Place is called when the ticket asked for is no place any more.
+	// Ready is called before anything of a claim or a place shows, and returns
+	// when a signal can't cut it short any more.
+	Ready func()
+	// Lapsed is called when the ticket asked for is no place any more.
 	Lapsed func(resource string)
 }
 

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,6 +24,8 @@ type change struct {
 	lock *state.Locked
 	now  time.Time
 	warn []error // what went wrong without stopping the change
+
+	ready func() // see Options.Ready
 }
 
 // step marks a place of the protocol, by the name that testdata/model gives it:
@@ -42,6 +43,12 @@ func (b *Base) change(l *state.Locked) *change {
 }
 
 func (c *change) look(res string) (*sight, error) { return c.Base.look(res, c.now) }
+
+func (c *change) getReady() {
+	if c.ready != nil {
+		c.ready()
+	}
+}
 
 // log appends to the event log. A log that can't be written stops nothing.
 func (c *change) log(by, verb string, d state.Detail) {
@@ -299,7 +306,7 @@ func (c *change) takeAll(l *Lease, st *state.State, grants []int) error {
 		if grants[i] >= 0 && st.Upgrade(res, c.now) != nil {
 			h.UpgradeUnblock = st.Grants[grants[i]].UpgradeUnblock
 		}
-		fence, err := c.next(res)
+		fence, err := c.next(res, false)
 		if err == nil {
 			p := l.newProcess(fence)
 			var one *held
@@ -338,58 +345,60 @@ func (l *Lease) newProcess(fence int64) Process {
 // take makes one lease: a staging directory with all that belongs in it, then
 // one rename, so that a lease never shows without its record [claim]. A taken
 // name is fs.ErrExist. Without a process it is a record only.
-func (c *change) take(res string, h Holder, p *Process) (one *held, err error) {
+func (c *change) take(res string, h Holder, p *Process) (*held, error) {
 	step("claim.1")
-	staging := c.staging()
 	discard(c.trash(res))
-	if err := unix.Mkdir(staging, uint32(c.Store.Modes.Dir.Perm())); err == unix.EEXIST {
-		discard(staging)
-		err = unix.Mkdir(staging, uint32(c.Store.Modes.Dir.Perm()))
-		if err != nil {
-			return nil, &fs.PathError{Op: "mkdir", Path: staging, Err: err}
-		}
-	} else if err != nil {
-		return nil, &fs.PathError{Op: "mkdir", Path: staging, Err: err}
+	one := &held{res: res, witness: -1, shared: -1, dir: -1, record: -1, process: -1}
+	made, ok := "", false
+	if p != nil {
+		made, ok = c.fromSpare(one, h, p)
 	}
-	one = &held{res: res, witness: -1, shared: -1, dir: -1, record: -1, process: -1}
-	defer func() {
-		if err != nil {
-			one.close()
-			one = nil
-			discard(staging)
-		}
-	}()
-	if one.dir, err = openFile(staging, unix.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
-		return one, err
+	var err error
+	if !ok {
+		made = c.staging()
+		err = c.stage(one, made, h, p)
+	}
+	if err == nil {
+		err = c.publish(made, res)
+	}
+	if err != nil {
+		one.close()
+		discard(made)
+		return nil, err
+	}
+	return one, nil
+}
+
+// stage makes a new directory with all that belongs in a lease.
+func (c *change) stage(one *held, dir string, h Holder, p *Process) (err error) {
+	mode := uint32(c.Store.Modes.Dir.Perm())
+	err = unix.Mkdir(dir, mode)
+	if err == unix.EEXIST { // a killed process's
+		discard(dir)
+		err = unix.Mkdir(dir, mode)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: err}
+	}
+	if one.dir, err = openFile(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
+		return err
 	}
 	if c.Store.Modes == state.Shared {
 		// S_ISGID by number: Fchmod knows no os.FileMode.
 		if err := unix.Fchmod(one.dir, 0o2770); err != nil {
-			return one, &fs.PathError{Op: "chmod", Path: staging, Err: err}
+			return &fs.PathError{Op: "chmod", Path: dir, Err: err}
 		}
 	}
 	step("claim.1 directory")
-	text, err := json.Marshal(h)
-	if err != nil {
-		return one, err
-	}
-	if one.record, err = c.writeNew(filepath.Join(staging, "holder.json"), append(text, '\n')); err != nil {
-		return one, err
+	if one.record, err = c.writeNew(filepath.Join(dir, "holder.json"), h.encode()); err != nil || p == nil {
+		return err
 	}
 	step("claim.1 record")
-	if p != nil {
-		if text, err = p.encode(); err != nil {
-			return one, err
-		}
-		if one.process, err = c.writeNew(filepath.Join(staging, "process.json"), text); err != nil {
-			return one, err
-		}
-		step("claim.1 process")
-		if err = c.bear(one, filepath.Join(staging, "witness")); err != nil {
-			return one, err
-		}
+	if one.process, err = c.writeNew(filepath.Join(dir, "process.json"), p.encode()); err != nil {
+		return err
 	}
-	return one, c.publish(staging, res)
+	step("claim.1 process")
+	return c.bear(one, filepath.Join(dir, "witness"))
 }
 
 // bear makes the witness and the descriptor that the command inherits.
@@ -417,6 +426,7 @@ func (c *change) bear(one *held, path string) (err error) {
 // file system can't rename so, mkdir keeps others out while the files move.
 func (c *change) publish(staging, res string) error {
 	to := c.path(res)
+	c.getReady()
 	step("claim.2")
 	err := renameNew(staging, to)
 	if err == unix.EINVAL || err == unix.ENOSYS || err == unix.ENOTSUP {

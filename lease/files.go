@@ -52,6 +52,21 @@ func readFile(path string, flags int, limit int) ([]byte, error) {
 	return b, nil
 }
 
+// readSmall reads a system file that one read holds.
+func readSmall(path string) ([]byte, error) {
+	fd, err := openFile(path, unix.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	b := make([]byte, 4096)
+	n, err := retry(func() (int, error) { return unix.Read(fd, b) })
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return b[:n], nil
+}
+
 // writeNew writes a file that must not exist yet and returns it open.
 func (b *Base) writeNew(path string, data []byte) (int, error) {
 	fd, err := openFile(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, uint32(b.Store.Modes.File))
@@ -157,4 +172,25 @@ func poke(path string, what byte) {
 		unix.Write(fd, []byte{what})
 	}
 	unix.Close(fd)
+}
+
+// readNames lists a directory. A link in its place is not followed.
+func readNames(dir string) ([]string, error) {
+	fd, err := openFile(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var names []string
+	buf := make([]byte, 8<<10)
+	for {
+		n, err := retry(func() (int, error) { return unix.ReadDirent(fd, buf) })
+		if err != nil {
+			return nil, &fs.PathError{Op: "readdir", Path: dir, Err: err}
+		}
+		if n <= 0 {
+			return names, nil
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
 }

@@ -161,7 +161,7 @@ func (b *Base) free(ctx context.Context, res string, may func(*change, *sight) e
 	if err := may(c, s); err != nil {
 		return err
 	}
-	if err := c.away(s, func() { last(c, s) }); err != nil {
+	if err := c.away(s, c.trash(res), func() { last(c, s) }); err != nil {
 		return err
 	}
 	discard(c.trash(res))

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,10 +54,7 @@ func (l *Lease) NoteChild(pid int) {
 	p.Child = &PID{pid, startTime(pid)}
 	for _, h := range l.held {
 		p.Fence = h.fence
-		text, err := p.encode()
-		if err != nil || h.process < 0 {
-			continue
-		}
+		text := p.encode()
 		// In place and in one write: a reader sees the old text or the new.
 		if n, err := unix.Pwrite(h.process, text, 0); err == nil {
 			unix.Ftruncate(h.process, int64(n))
@@ -114,7 +110,7 @@ func (c *change) logClaim(l *Lease) {
 
 // record takes res with a record and no witness.
 func (c *change) record(res string, h Holder) (fence int64, err error) {
-	fence, err = c.next(res)
+	fence, err = c.next(res, false)
 	if err != nil {
 		return 0, err
 	}
@@ -128,13 +124,9 @@ func (c *change) record(res string, h Holder) (fence int64, err error) {
 
 // writeRecord replaces a lease's record.
 func (b *Base) writeRecord(dir string, h Holder) error {
-	text, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
 	tmp := filepath.Join(dir, ".holder.json")
 	unix.Unlink(tmp)
-	fd, err := b.writeNew(tmp, append(text, '\n'))
+	fd, err := b.writeNew(tmp, h.encode())
 	if err != nil {
 		unix.Unlink(tmp)
 		return err

@@ -84,6 +84,9 @@ func (d Dir) base() *Base {
 // The lock is state.lock beside the directory, as the layout has it; a program
 // that keeps its state elsewhere uses Base.
 func (d Dir) Claim(res string, h Holder) (*Holder, error) {
+	if err := CheckName(res); err != nil {
+		return nil, err
+	}
 	b := d.base()
 	if err := b.Make(); err != nil {
 		return nil, err
@@ -171,7 +174,11 @@ func (d Dir) Release(res string) error {
 	if !s.exists {
 		return &DirError{Resource: res, Path: b.path(res), Err: ErrNotHeld}
 	}
-	return c.away(s, func() {})
+	if err := c.away(s, c.trash(res), func() {}); err != nil {
+		return err
+	}
+	discard(c.trash(res))
+	return nil
 }
 
 // DirError is a lease directory that is not as one should be, or not there.

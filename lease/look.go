@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -274,15 +273,10 @@ func (b *Base) Look(res string) (Sight, error) {
 // List sees every lease, oldest first, the crashed ones included (they are not
 // Held). The error is an *fs.PathError.
 func (b *Base) List() ([]Sight, error) {
-	d, err := os.Open(string(b.Leases))
+	names, err := readNames(string(b.Leases) + "/.")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
 	if err != nil {
 		return nil, err
 	}

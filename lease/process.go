@@ -1,12 +1,13 @@
 package lease
 
 import (
-	"encoding/json"
 	"os"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"withlease/state"
 )
 
 // Process is process.json: which run a lease belongs to. Pids are for people
@@ -36,10 +37,32 @@ type PID struct {
 // record.
 const maxRecord = 1 << 20
 
-// encode is p as JSON.
-func (p *Process) encode() ([]byte, error) {
-	b, err := json.Marshal(p)
-	return append(b, '\n'), err
+// encode is p as encoding/json has it; a test compares.
+func (p *Process) encode() []byte {
+	o := state.NewObject()
+	o.Int("pid", int64(p.PID))
+	if p.Start != 0 {
+		o.Int("start", int64(p.Start))
+	}
+	o.StringIf("bootId", p.BootID)
+	o.StringIf("machineId", p.MachineID)
+	if p.PIDNS != 0 {
+		o.Int("pidNS", int64(p.PIDNS))
+	}
+	o.StringIf("host", p.Host)
+	o.String("token", p.Token)
+	o.Int("fence", p.Fence)
+	o.Float("ttl", p.TTL)
+	o.Strings("command", p.Command)
+	if p.Child != nil {
+		c := state.NewObject()
+		c.Int("pid", int64(p.Child.PID))
+		if p.Child.Start != 0 {
+			c.Int("start", int64(p.Child.Start))
+		}
+		o.Object("child", c)
+	}
+	return o.Line()
 }
 
 // machine is what tells this boot of this machine from others. What can't
@@ -68,7 +91,7 @@ func thisMachine() machine {
 
 // word is the one word in a small system file.
 func word(path string) string {
-	b, err := readFile(path, unix.O_RDONLY, 4096)
+	b, err := readSmall(path)
 	if err != nil {
 		return ""
 	}
@@ -78,7 +101,7 @@ func word(path string) string {
 // startTime is the start time of a process of this kernel in clock ticks since
 // boot, field 22 of /proc/PID/stat (proc(5)); 0 when it is gone or unknown.
 func startTime(pid int) uint64 {
-	b, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY, 4096)
+	b, err := readSmall("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0
 	}

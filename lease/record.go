@@ -60,3 +60,23 @@ func (h Holder) SinceTime() time.Time {
 	}
 	return t
 }
+
+// encode is h as encoding/json has it; a test compares.
+func (h Holder) encode() []byte {
+	o := state.NewObject()
+	o.String("env", h.Env)
+	o.String("holder", h.Holder)
+	o.String("session", h.Session)
+	o.StringIf("hostSession", h.HostSession)
+	o.StringIf("name", h.Name)
+	o.StringIf("person", h.Person)
+	o.StringIf("team", h.Team)
+	o.StringIf("host", h.Host)
+	o.String("purpose", h.Purpose)
+	o.String("since", h.Since)
+	o.StringIf("upgradeUnblock", h.UpgradeUnblock)
+	if h.BudgetGiB != 0 {
+		o.Int("budgetGiB", int64(h.BudgetGiB))
+	}
+	return o.Line()
+}

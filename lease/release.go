@@ -13,11 +13,11 @@ import (
 )
 
 // away takes a lease from its place: notes the release where grants wait for
-// it, wakes whom it concerns, renames [away]. In that order: the note first, so
+// it, wakes whom it concerns, renames it to a name of ours [away]. In that order: the note first, so
 // that a grant's time can't have run out in between (R6), the wake before the
 // rename, because a crash between them must lose nothing. last is called when
 // nothing can go wrong any more but the rename.
-func (c *change) away(s *sight, last func()) error {
+func (c *change) away(s *sight, to string, last func()) error {
 	step("release.3")
 	st, err := c.lock.State()
 	if err == nil {
@@ -38,14 +38,13 @@ func (c *change) away(s *sight, last func()) error {
 	c.wake(st, s.res, false)
 	last()
 	step("release.5")
-	trash := c.trash(s.res)
-	err = renameNew(c.path(s.res), trash)
+	err = renameNew(c.path(s.res), to)
 	if err == unix.EEXIST {
-		discard(trash)
-		err = renameNew(c.path(s.res), trash)
+		discard(to)
+		err = renameNew(c.path(s.res), to)
 	}
 	if err == unix.EINVAL || err == unix.ENOSYS || err == unix.ENOTSUP {
-		err = unix.Rename(c.path(s.res), trash)
+		err = unix.Rename(c.path(s.res), to)
 	}
 	if err == unix.ENOTDIR || s.kind == Odd && err != nil {
 		err = unix.Unlink(c.path(s.res)) // a file or a link: never what it points at
@@ -71,7 +70,7 @@ func (c *change) retire(s *sight) error {
 		verb = "lease.abandoned"
 		d.Reason = "lease record missing, recovered"
 	}
-	if err := c.away(s, func() { c.log(h.Party().Label(), verb, d) }); err != nil {
+	if err := c.away(s, c.trash(s.res), func() { c.log(h.Party().Label(), verb, d) }); err != nil {
 		return err
 	}
 	discard(c.trash(s.res))
@@ -113,18 +112,24 @@ func (l *Lease) Release(ctx context.Context, outcome Outcome) error {
 			errs = append(errs, &LostError{Resource: one.res, By: s.Sight()})
 			continue
 		}
-		if err := c.away(s, func() { c.logRelease(l, one, outcome) }); err != nil {
+		to := c.putAside(one.res)
+		if err := c.away(s, to, func() { c.logRelease(l, one, outcome) }); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		trash = append(trash, c.trash(one.res))
+		if to == c.spare(one.res) {
+			// Under the lock: the next claim makes its witness there.
+			unix.Unlink(filepath.Join(to, "witness"))
+		} else {
+			trash = append(trash, to)
+		}
 	}
 	l.Warned = append(l.Warned, c.warn...)
 	step("release.6")
 	lock.Unlock()
 	step("release.6 delete")
-	for _, t := range trash {
-		discard(t)
+	for _, dir := range trash {
+		discard(dir)
 	}
 	return errors.Join(errs...)
 }

@@ -62,6 +62,10 @@ func (p party) state() state.Party {
 // Who is the waiting party.
 func (w Waiter) Who() state.Party { return w.Party.state() }
 
+// maxNumber bounds the numbers: a file with a larger one for a name is no
+// ticket, and must not use the numbers up.
+const maxNumber = 1 << 60
+
 // ticket is a place that this process has.
 type ticket struct {
 	base *Base
@@ -77,21 +81,16 @@ func (b *Base) ticketPath(res string, n int64) string {
 // numbers are the tickets of res, in order, alive or not. The error is an
 // *fs.PathError.
 func (b *Base) numbers(res string) ([]int64, error) {
-	d, err := os.Open(b.queue(res))
+	names, err := readNames(b.queue(res))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
 	var ns []int64
 	for _, name := range names {
-		if n, err := strconv.ParseInt(name, 10, 64); err == nil && n > 0 && name == strconv.FormatInt(n, 10) {
+		if n, err := strconv.ParseInt(name, 10, 64); err == nil && n > 0 && n <= maxNumber && name == strconv.FormatInt(n, 10) {
 			ns = append(ns, n)
 		}
 	}
@@ -101,10 +100,11 @@ func (b *Base) numbers(res string) ([]int64, error) {
 
 // next is the next number of res: tickets and fences count with it, so that it
 // grows with every claim. It is max(the last number, the highest ticket) + 1
-// (R10). The number is written in place, in one write of one block, which a
-// kill can't tear; where it is damaged all the same it goes on from the clock,
-// far above any count.
-func (c *change) next(res string) (int64, error) {
+// (R10); a claim, which gives nobody a place, needs the directory only when
+// the last number is lost. It is written in place, in one write of one block,
+// which a kill can't tear; where it is damaged all the same it goes on from the
+// clock, far above any count.
+func (c *change) next(res string, place bool) (int64, error) {
 	if err := c.makeQueue(res); err != nil {
 		return 0, err
 	}
@@ -125,16 +125,19 @@ func (c *change) next(res string) (int64, error) {
 	last := int64(0)
 	if n > 0 {
 		last, err = strconv.ParseInt(strings.TrimSpace(string(buf[:n])), 10, 64)
-		if err != nil || last < 0 {
+		if err != nil || last < 0 || last > maxNumber {
 			last = c.now.UnixMilli()
+			place = true
 		}
 	}
-	ns, err := c.numbers(res)
-	if err != nil {
-		return 0, err
-	}
-	if len(ns) > 0 {
-		last = max(last, ns[len(ns)-1])
+	if place || n == 0 {
+		ns, err := c.numbers(res)
+		if err != nil {
+			return 0, err
+		}
+		if len(ns) > 0 {
+			last = max(last, ns[len(ns)-1])
+		}
 	}
 	last++
 	if _, err := retry(func() (int, error) { return unix.Pwrite(fd, fmt.Appendf(nil, "%020d\n", last), 0) }); err != nil {
@@ -144,20 +147,22 @@ func (c *change) next(res string) (int64, error) {
 }
 
 func (c *change) makeQueue(res string) error {
-	dir := c.queue(res)
-	var st unix.Stat_t
-	if unix.Lstat(dir, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return nil
+	for _, dir := range [...]string{filepath.Dir(c.queue(res)), c.queue(res)} {
+		var st unix.Stat_t
+		if unix.Lstat(dir, &st) == unix.ENOENT {
+			if err := c.mkdir(dir); err != nil {
+				return err
+			}
+		} else if st.Mode&unix.S_IFMT != unix.S_IFDIR { // a link would lead elsewhere
+			return &fs.PathError{Op: "mkdir", Path: dir, Err: unix.ENOTDIR}
+		}
 	}
-	if err := c.mkdir(filepath.Dir(dir)); err != nil {
-		return err
-	}
-	return c.mkdir(dir)
+	return nil
 }
 
 // join takes a new place at the end of the line of res [join].
 func (c *change) join(res string, w Waiter) (*ticket, error) {
-	n, err := c.next(res)
+	n, err := c.next(res, true)
 	if err != nil {
 		return nil, err
 	}

@@ -94,6 +94,7 @@ func (w *wait) attempt(ctx context.Context, byTimer bool) (*Lease, *Blocked, err
 	}
 	defer lock.Unlock()
 	c := w.base.change(lock)
+	c.ready = w.opt.Ready
 	if w.opt.Ticket != "" && w.mine == nil {
 		if err := w.again(c); err != nil {
 			return nil, nil, err
@@ -128,6 +129,7 @@ func (w *wait) attempt(ctx context.Context, byTimer bool) (*Lease, *Blocked, err
 // join takes a place in every line, under one hold of the lock: taken line by
 // line, two runs could each be first where the other is second.
 func (w *wait) join(c *change) error {
+	c.getReady()
 	if w.id == "" {
 		w.id = fmt.Sprintf("%08x", rand.Uint32())
 	}
@@ -158,6 +160,7 @@ func (w *wait) waiter() Waiter {
 // again takes the kept places of a ticket. A line where it has lapsed is
 // joined at the end, by join.
 func (w *wait) again(c *change) error {
+	c.getReady()
 	var mine []*ticket
 	for _, res := range w.rq.Resources {
 		n, err := c.keptPlace(res, w.opt.Ticket)

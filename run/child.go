@@ -46,7 +46,7 @@ func (r *run) shared() (Exit, error) {
 	r.forward = func(s signals.Signal) {
 		// What the terminal sent before the command was there reached us only.
 		early := s.FromKernel && s.At.Before(r.forked)
-		if early || signals.Shared(s, inForeground(), sameGroup) {
+		if early || signals.Shared(s, inForeground(), c.started) {
 			c.signal(s.Number)
 		}
 	}
@@ -54,12 +54,30 @@ func (r *run) shared() (Exit, error) {
 	r.mu.Unlock()
 
 	r.lease.NoteChild(c.pid)
+	if c.endsWithin(shortRun) {
+		return exitOf(c.wait()), nil
+	}
 	keeper := r.keepLease(func() { r.endShared(c) })
 	ws := c.wait()
 	if keeper.stop() != nil {
 		return Exit{Code: ExitLost}, nil
 	}
 	return exitOf(ws), nil
+}
+
+// shortRun is how long a command runs before anybody watches over its lease: a
+// force is noticed that much later, and a short command costs two threads less.
+const shortRun = 30 * time.Millisecond
+
+// endsWithin says whether the command has ended within a time; false where that
+// can't be told.
+func (c *child) endsWithin(d time.Duration) bool {
+	if c.pidfd < 0 {
+		return false
+	}
+	fds := []unix.PollFd{{Fd: int32(c.pidfd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, int(d.Milliseconds()))
+	return err == nil && n == 1
 }
 
 // wait waits for the command's end, and stops with it when it stops: os/exec's

@@ -1,6 +1,10 @@
 package run
 
 import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -17,4 +21,29 @@ func (c *child) signal(s syscall.Signal) {
 	if c.pidfd < 0 || unix.PidfdSendSignal(c.pidfd, s, nil, 0) == unix.ENOSYS {
 		unix.Kill(c.pid, s)
 	}
+}
+
+// started says whether a process is the command or below it.
+func (c *child) started(pid int) bool {
+	for pid > 1 && pid != c.pid {
+		pid = parentOf(pid)
+	}
+	return pid == c.pid
+}
+
+// parentOf is the parent of a process, field 4 of /proc/PID/stat (proc(5));
+// 0 when it is gone.
+func parentOf(pid int) int {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// The name in field 2 may hold spaces and brackets: count from its end.
+	s := string(b)
+	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
+	if len(f) < 2 {
+		return 0
+	}
+	ppid, _ := strconv.Atoi(f[1])
+	return ppid
 }

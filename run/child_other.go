@@ -9,3 +9,6 @@ import "syscall"
 func shareAttr(*int) *syscall.SysProcAttr { return nil }
 
 func (c *child) signal(s syscall.Signal) { syscall.Kill(c.pid, s) }
+
+// started is not asked here: no sender is known.
+func (c *child) started(int) bool { return false }

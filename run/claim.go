@@ -18,11 +18,9 @@ func (s *Session) Claim(res, purpose string, budget int) Exit {
 	if err := c.check(s); err != nil {
 		return s.failed(err)
 	}
-	ctx, stop := s.context()
-	defer stop()
 	h := s.Holder(purpose)
 	h.BudgetGiB = budget
-	holder, yours, err := b.Hold(ctx, res, h)
+	holder, yours, err := b.Hold(soon(), res, h)
 	var blocked *lease.Blocked
 	switch {
 	case errors.As(err, &blocked):
@@ -58,15 +56,13 @@ func (s *Session) Release(r Release) Exit {
 	if err != nil {
 		return s.failed(err)
 	}
-	ctx, stop := s.context()
-	defer stop()
 	switch {
 	case r.Kill:
 		return s.kill(b, r)
 	case r.Force:
 		return s.force(b, r)
 	}
-	err = b.Free(ctx, r.Resource, s.Party())
+	err = b.Free(soon(), r.Resource, s.Party())
 	var held *lease.HeldError
 	if errors.As(err, &held) {
 		step := "ask its holder, or take it away: withlease release --force " + r.Resource
@@ -84,9 +80,7 @@ func (s *Session) Release(r Release) Exit {
 }
 
 func (s *Session) force(b *lease.Base, r Release) Exit {
-	ctx, stop := s.context()
-	defer stop()
-	taken, err := b.Force(ctx, r.Resource, s.Party(), r.Reason)
+	taken, err := b.Force(soon(), r.Resource, s.Party(), r.Reason)
 	if err != nil {
 		return s.failed(err)
 	}
@@ -128,9 +122,7 @@ func (s *Session) kill(b *lease.Base, r Release) Exit {
 		say(s.Stderr, "%s: %s could not be ended: %v", r.Resource, plural(len(left), "process", "processes"), err)
 		return Exit{Code: ExitRefused}
 	}
-	ctx, stop := s.context()
-	defer stop()
-	if err := b.Settle(ctx, r.Resource); err != nil {
+	if err := b.Settle(soon(), r.Resource); err != nil {
 		return s.failed(err)
 	}
 	fmt.Fprintf(s.Stdout, "ended %s of %s\n", plural(len(members), "process", "processes"), r.Resource)

@@ -57,9 +57,7 @@ func (s *Session) Grant(g Grant) Exit {
 	if err != nil {
 		return s.failed(err)
 	}
-	ctx, stop := s.context()
-	defer stop()
-	if err := b.Grant(ctx, lease.Grant{Resources: names, To: to, By: s.Party(), Unblock: g.Unblock, BudgetGiB: g.BudgetGiB, Force: g.Force}); err != nil {
+	if err := b.Grant(soon(), lease.Grant{Resources: names, To: to, By: s.Party(), Unblock: g.Unblock, BudgetGiB: g.BudgetGiB, Force: g.Force}); err != nil {
 		return s.failed(err)
 	}
 	fmt.Fprintf(s.Stdout, "granted %s to %s\n", strings.Join(names, " and "), who(to, 0))
@@ -80,9 +78,7 @@ func (s *Session) Revoke(g Grant) Exit {
 	if err != nil {
 		return s.failed(err)
 	}
-	ctx, stop := s.context()
-	defer stop()
-	n, err := b.Revoke(ctx, names, to, s.Party(), g.Force)
+	n, err := b.Revoke(soon(), names, to, s.Party(), g.Force)
 	if err != nil {
 		return s.failed(err)
 	}
@@ -179,9 +175,7 @@ func (s *Session) SupervisorStart(pid int, force bool) Exit {
 	case pid < 0:
 		pid = 0
 	}
-	ctx, stop := s.context()
-	defer stop()
-	took, err := b.Supervise(ctx, s.Party(), pid, force)
+	took, err := b.Supervise(soon(), s.Party(), pid, force)
 	if err != nil {
 		return s.failed(err)
 	}
@@ -202,9 +196,7 @@ func (s *Session) SupervisorStop(force bool) Exit {
 	if err != nil {
 		return s.failed(err)
 	}
-	ctx, stop := s.context()
-	defer stop()
-	if err := b.Unsupervise(ctx, s.Party(), force); err != nil {
+	if err := b.Unsupervise(soon(), s.Party(), force); err != nil {
 		return s.failed(err)
 	}
 	fmt.Fprintln(s.Stdout, "no supervisor any more: whoever waits is served in the order of the line")
@@ -300,9 +292,7 @@ func (s *Session) UpgradeBegin(target, to, reason, until string) Exit {
 	if err != nil {
 		return s.failed(err)
 	}
-	ctx, stop := s.context()
-	defer stop()
-	if err := b.Upgrade(ctx, target, reason, end, s.Party()); err != nil {
+	if err := b.Upgrade(soon(), target, reason, end, s.Party()); err != nil {
 		return s.failed(err)
 	}
 	fmt.Fprintf(s.Stdout, "%s is held back for its upgrade; end it with: withlease upgrade end %s\n", target, target)
@@ -315,9 +305,7 @@ func (s *Session) UpgradeEnd(target string) Exit {
 	if err != nil {
 		return s.failed(err)
 	}
-	ctx, stop := s.context()
-	defer stop()
-	if err := b.EndUpgrade(ctx, target, s.Party()); err != nil {
+	if err := b.EndUpgrade(soon(), target, s.Party()); err != nil {
 		return s.failed(err)
 	}
 	fmt.Fprintf(s.Stdout, "the upgrade of %s is over\n", target)

@@ -25,9 +25,7 @@ func (s *Session) look() (*snapshot, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx, stop := s.context()
-	defer stop()
-	l, err := b.Store.Look(ctx)
+	l, err := b.Store.Look(soon())
 	if err != nil {
 		return nil, nil, err
 	}

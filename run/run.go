@@ -68,6 +68,9 @@ func (c *Command) check(s *Session) error {
 			return usage("%s=%v: a duration greater than 0 is needed, like 90s or 5m", d.flag, d.value)
 		}
 	}
+	if !slices.Contains([]string{"", "auto", "always", "never"}, c.PTY) {
+		return usage("--pty or $WITHLEASE_PTY is %q: auto, always or never", show(c.PTY))
+	}
 	if c.ConflictExit < 0 || c.ConflictExit > 255 {
 		return usage("--conflict-exit-code=%d: an exit status is between 0 and 255", c.ConflictExit)
 	}
@@ -120,7 +123,11 @@ var errLockBusy = errors.New("the lock on state.lock could not be had in 10 s: t
 
 // Run claims the resources, runs the command, and gives them back, however that
 // ends. The steps are in the order in which they must come.
-func (s *Session) Run(c Command, sigs <-chan signals.Signal) (exit Exit) {
+//
+// sigs are the signals that arrive. ready returns when they all do: until then
+// one of them ends the process, with nothing claimed.
+func (s *Session) Run(c Command, sigs <-chan signals.Signal, ready func()) (exit Exit) {
+	c.PTY = first(c.PTY, s.Getenv("WITHLEASE_PTY"), "auto")
 	r := &run{Session: s, Command: c}
 	r.status.start(s.Now())
 	defer func() { exit = r.finish(exit) }()
@@ -144,7 +151,7 @@ func (s *Session) Run(c Command, sigs <-chan signals.Signal) (exit Exit) {
 	if len(nested) == len(c.Resources) {
 		return r.underOuterLease()
 	}
-	if r.lease, err = r.acquire(ctx, nested); err != nil {
+	if r.lease, err = r.acquire(ctx, nested, ready); err != nil {
 		return r.notHeld(err)
 	}
 	exit, err = r.start()
@@ -183,7 +190,7 @@ func (r *run) signal(s signals.Signal) {
 }
 
 // acquire waits for the lease.
-func (r *run) acquire(ctx context.Context, nested []string) (*lease.Lease, error) {
+func (r *run) acquire(ctx context.Context, nested []string, ready func()) (*lease.Lease, error) {
 	if r.Wait > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, r.Wait, lease.ErrWaitOver)
@@ -204,6 +211,7 @@ func (r *run) acquire(ctx context.Context, nested []string) (*lease.Lease, error
 		Keep:   r.KeepPlace,
 		Ticket: r.Ticket,
 		Tell:   r.tell.blocked,
+		Ready:  ready,
 		Lapsed: func(res string) {
 			say(r.Stderr, "the place %s in the line of %s has lapsed: waiting at its end", show(r.Ticket), res)
 		},
@@ -291,8 +299,6 @@ func (r *run) release(exit Exit, err error) {
 	r.mu.Lock()
 	r.phase = done
 	r.mu.Unlock()
-	ctx, stop := r.context()
-	defer stop()
 	outcome := lease.Outcome(fmt.Sprintf("exit %d", exit.Code))
 	switch {
 	case err != nil:
@@ -304,7 +310,7 @@ func (r *run) release(exit Exit, err error) {
 	if errors.Is(err, errMonitor) {
 		return // the command may live: the witness decides
 	}
-	releaseErr := r.lease.Release(ctx, outcome)
+	releaseErr := r.lease.Release(soon(), outcome)
 	var lost *lease.LostError
 	if errors.As(releaseErr, &lost) {
 		r.reportLoss(lost)

@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -142,11 +143,31 @@ func (s *Session) defaultDir() (string, error) {
 	return "", usage("no place for the leases: $HOME is not set; set it, or name a directory with --dir or $WITHLEASE_DIR")
 }
 
-// timeout bounds what a verb waits for the lock, which is held for
+// lockPatience is how long a verb waits for the lock, which is held for
 // microseconds unless its owner is stopped.
-func (s *Session) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(context.Background(), 10*time.Second, errLockBusy)
+const lockPatience = 10 * time.Second
+
+// soon is a context that ends lockPatience after somebody first waits for its
+// end: the lock is nearly always free, and a timer costs a short run a thread.
+func soon() context.Context { return &patience{} }
+
+type patience struct {
+	once   sync.Once
+	inner  context.Context
+	cancel context.CancelFunc
 }
+
+func (p *patience) wait() context.Context {
+	p.once.Do(func() {
+		p.inner, p.cancel = context.WithTimeoutCause(context.Background(), lockPatience, errLockBusy)
+	})
+	return p.inner
+}
+
+func (p *patience) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (p *patience) Done() <-chan struct{}       { return p.wait().Done() }
+func (p *patience) Err() error                  { return p.wait().Err() }
+func (p *patience) Value(key any) any           { return p.wait().Value(key) }
 
 // modelServers are the resources that take a memory budget.
 func (s *Session) modelServers() []string {

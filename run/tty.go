@@ -39,9 +39,3 @@ func inForeground() bool {
 	defer t.Close()
 	return foregroundGroup(int(t.Fd())) == unix.Getpgrp()
 }
-
-// sameGroup says whether a process is in this process's group.
-func sameGroup(pid int) bool {
-	pgrp, err := unix.Getpgid(pid)
-	return err == nil && pgrp == unix.Getpgrp()
-}

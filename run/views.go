@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"withlease/lease"
@@ -157,12 +158,22 @@ type QueueView struct {
 	Upgrade *HoldView    `json:"upgrade,omitempty"`
 }
 
-// writeJSON writes one document.
+// writeJSON writes one document. It may be read on a terminal: what encoding/json
+// leaves of the characters that show escapes becomes \u escapes, which mean the
+// same, and stand in strings only.
 func writeJSON(w io.Writer, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s\n", text)
+	var b strings.Builder
+	for _, r := range string(text) {
+		if r >= 0x7f && r < 0xa0 || bidi(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	_, err = fmt.Fprintln(w, b.String())
 	return err
 }

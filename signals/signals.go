@@ -63,27 +63,31 @@ func caught() []syscall.Signal {
 // signals to first, and here it waits for them with their senders.
 //
 // body starts the command, so that this happens on a thread whose signal mask
-// is the caller's.
-func Main(body func(<-chan Signal) int) int {
+// is the caller's. It begins before the signals are caught, which takes a
+// while, and must call ready before it does what a signal must not cut short:
+// until then a signal ends the process as if we were not there.
+func Main(body func(sigs <-chan Signal, ready func()) int) int {
 	out := make(chan Signal, 64)
 	list := caught()
-	net := make(chan os.Signal, 64)
-	signal.Notify(net, asOS(list)...)
-	// A command's reader may go away while we still have something to say on
-	// the same pipe: EPIPE is an error, SIGPIPE would end us with the lease
-	// held. Not Ignore, which the command would inherit.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	done := make(chan int, 1)
+	registered := make(chan struct{})
 	go func() {
+		net := make(chan os.Signal, 64)
+		signal.Notify(net, asOS(list)...)
+		// A command's reader may go away while we still have something to say
+		// on the same pipe: EPIPE is an error, SIGPIPE would end us with the
+		// lease held. Not Ignore, which the command would inherit.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+		close(registered)
 		for s := range net {
 			if n, ok := s.(syscall.Signal); ok {
 				offer(out, Signal{Number: n})
 			}
 		}
 	}()
+	done := make(chan int, 1)
 	main := threadID()
 	go func() {
-		done <- body(out)
+		done <- body(out, func() { <-registered })
 		wake(main)
 	}()
 	receive(list, out, done)
@@ -111,18 +115,21 @@ func init() { runtime.LockOSThread() }
 
 // Shared says whether the command, which runs in the wrapper's own process
 // group, is to be sent s: foreground is whether that group is the foreground
-// group of the controlling terminal, sameGroup whether a process is of that
-// group.
+// group of the controlling terminal, ofCommand whether a process is the command
+// or below it: a `kill 0` of its own must not come back. By descent and not by
+// group, since a script's `kill $!` and make's TERM to its recipes come from
+// that group too, and reach only the wrapper. (A group signalled as a whole from
+// outside, as timeout(1) does, gets it twice: nothing tells that apart.)
 //
 // Where the sender isn't known (other systems than Linux, and a signal that
 // came while the last one was looked at), a terminal's kind of signal that
 // comes while the group is in the foreground counts as the terminal's.
-func Shared(s Signal, foreground bool, sameGroup func(pid int) bool) bool {
+func Shared(s Signal, foreground bool, ofCommand func(pid int) bool) bool {
 	if s.Number == syscall.SIGWINCH && (!s.Known || s.FromKernel) {
 		return false
 	}
 	if s.Known {
-		return !s.FromKernel && !(s.Sender > 0 && sameGroup(s.Sender))
+		return !s.FromKernel && !(s.Sender > 0 && ofCommand(s.Sender))
 	}
 	switch s.Number {
 	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP:

@@ -72,6 +72,7 @@ func (d *decoder) times(m member) (map[string]time.Time, error) {
 			return nil, err
 		}
 	}
+	maps.DeleteFunc(ts, func(_ string, t time.Time) bool { return t.IsZero() })
 	return ts, nil
 }
 
@@ -108,6 +109,9 @@ func (p *Party) field(key string) *string {
 var partyMembers = [...]string{"session", "hostSession", "name", "person", "team", "host"}
 
 func (d *decoder) party(raw []byte, what string) (p Party, err error) {
+	if string(raw) == "null" {
+		return p, nil
+	}
 	ms, err := d.object(raw, what)
 	var more extra
 	for _, m := range ms {

@@ -115,13 +115,7 @@ func (e *encoder) detail(d Detail) {
 	e.seconds("waitSeconds", d.WaitSeconds)
 	e.seconds("heldSeconds", d.HeldSeconds)
 	e.string("target", d.Target)
-	if len(d.Resources) > 0 {
-		e.name("resources")
-		for i, r := range d.Resources {
-			e.b = append(append(e.b, "[,"[min(i, 1)]), quote(r)...)
-		}
-		e.b = append(e.b, ']')
-	}
+	e.strings("resources", d.Resources)
 }
 
 func (e *encoder) seconds(key string, v float64) {

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // The document is shared with other tools, so what this program doesn't know
@@ -17,8 +20,9 @@ import (
 
 // member is one member of an object. raw is a part of the document.
 type member struct {
-	key string
-	raw []byte
+	key  string
+	name []byte // key as the document spells it
+	raw  []byte
 }
 
 // unknown keeps the members that this program doesn't know, ready to be
@@ -30,7 +34,7 @@ type unknown string
 type extra []byte
 
 func (x *extra) keep(m member) {
-	*x = append(append(append(append(*x, ','), quote(m.key)...), ':'), m.raw...)
+	*x = append(append(append(append(*x, ','), m.name...), ':'), m.raw...)
 }
 
 // A decoder reads one document. It knows where it is by how much of the
@@ -58,10 +62,22 @@ func newDecoder(doc []byte) (*decoder, error) {
 	doc = doc[:len(doc):len(doc)]
 	if !json.Valid(doc) {
 		e := &SyntaxError{Reason: "not a JSON document"}
-		if err, ok := json.Unmarshal(doc, new(json.RawMessage)).(*json.SyntaxError); ok {
-			e.Offset, e.Reason = err.Offset, err.Error()
+		// A NUL is JSON nowhere: with one behind it, a document that ends too
+		// early is wrong at a byte like any other. encoding/json counts from 1.
+		if err, ok := json.Unmarshal(append(doc, 0), new(json.RawMessage)).(*json.SyntaxError); ok {
+			e.Offset, e.Reason = err.Offset-1, err.Error()
+			if e.Offset == int64(len(doc)) {
+				e.Reason = "unexpected end of JSON input"
+			}
 		}
 		return nil, e
+	}
+	if !utf8.Valid(doc) { // encoding/json would read U+FFFD, and we write that
+		at := 0
+		for r, n := utf8.DecodeRune(doc); r != utf8.RuneError || n > 1; r, n = utf8.DecodeRune(doc[at:]) {
+			at += n
+		}
+		return nil, &SyntaxError{int64(at), "not UTF-8"}
 	}
 	return &decoder{doc}, nil
 }
@@ -119,7 +135,7 @@ func (d *decoder) object(raw []byte, what string) ([]member, error) {
 			return nil, err
 		}
 		v, rest := value(skipSpace(skipSpace(rest)[1:]))
-		ms = append(ms, member{key, v})
+		ms = append(ms, member{key, k, v})
 		if b = skipSpace(rest); b[0] == ',' {
 			b = skipSpace(b[1:])
 		}
@@ -146,7 +162,11 @@ func (d *decoder) array(raw []byte, what string) ([][]byte, error) {
 	return es, nil
 }
 
+// string reads a string; null is an empty one.
 func (d *decoder) string(raw []byte, what string) (string, error) {
+	if string(raw) == "null" {
+		return "", nil
+	}
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", d.fail(raw, "%s is not a string", what)
 	}
@@ -160,7 +180,11 @@ func (d *decoder) string(raw []byte, what string) (string, error) {
 	return s, nil
 }
 
+// int reads a whole number; null is 0.
 func (d *decoder) int(raw []byte, what string) (int, error) {
+	if string(raw) == "null" {
+		return 0, nil
+	}
 	n, err := strconv.Atoi(string(raw))
 	if err != nil {
 		return 0, d.fail(raw, "%s is not a whole number", what)
@@ -178,7 +202,7 @@ func (d *decoder) time(raw []byte, what string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
+	if y := t.UTC().Year(); err != nil || y < 0 || y > 9999 { // what is written must be read again
 		return time.Time{}, d.fail(raw, "%s is not a time as RFC 3339 has it", what)
 	}
 	return t, nil
@@ -211,8 +235,60 @@ func quote(s string) string {
 	if err := e.Encode(s); err != nil {
 		return `""` // a string always encodes
 	}
-	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	// What encoding/json leaves as it is, and a terminal obeys.
+	var q strings.Builder
+	for _, r := range strings.TrimSuffix(b.String(), "\n") {
+		if 0x7f <= r && r <= 0x9f || unicode.Is(unicode.Bidi_Control, r) {
+			fmt.Fprintf(&q, `\u%04x`, r)
+		} else {
+			q.WriteRune(r)
+		}
+	}
+	return q.String()
 }
+
+// An Object writes the members of a JSON object by hand, as a record is written
+// in every run: reflection costs a short run more than the write. Empty values
+// are left out.
+type Object struct {
+	encoder
+}
+
+// NewObject begins an object.
+func NewObject() *Object { return &Object{encoder{append(make([]byte, 0, 512), '{')}} }
+
+// String writes a member that may not be left out.
+func (o *Object) String(key, v string) {
+	o.name(key)
+	o.b = append(o.b, quote(v)...)
+}
+
+// StringIf writes a member unless it is empty.
+func (o *Object) StringIf(key, v string) { o.string(key, v) }
+
+// Int writes a whole number that may not be left out.
+func (o *Object) Int(key string, v int64) {
+	o.name(key)
+	o.b = strconv.AppendInt(o.b, v, 10)
+}
+
+// Float writes a number that may not be left out.
+func (o *Object) Float(key string, v float64) {
+	o.name(key)
+	o.b = strconv.AppendFloat(o.b, v, 'f', -1, 64)
+}
+
+// Strings writes a list unless it is empty.
+func (o *Object) Strings(key string, vs []string) { o.strings(key, vs) }
+
+// Object writes an object as a member.
+func (o *Object) Object(key string, v *Object) {
+	o.name(key)
+	o.b = append(append(o.b, v.b...), '}')
+}
+
+// Line ends the object: it is one line of text.
+func (o *Object) Line() []byte { return append(o.b, "}\n"...) }
 
 // An encoder writes the members of an object. Empty values are left out.
 type encoder struct {
@@ -231,6 +307,17 @@ func (e *encoder) string(key, v string) {
 		e.name(key)
 		e.b = append(e.b, quote(v)...)
 	}
+}
+
+func (e *encoder) strings(key string, vs []string) {
+	if len(vs) == 0 {
+		return
+	}
+	e.name(key)
+	for i, v := range vs {
+		e.b = append(append(e.b, "[,"[min(i, 1)]), quote(v)...)
+	}
+	e.b = append(e.b, ']')
 }
 
 func (e *encoder) int(key string, v int) {

@@ -177,9 +177,9 @@ func flock(ctx context.Context, f *os.File, how int) error {
 	if err != unix.EWOULDBLOCK {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
+	if ctx.Err() != nil {
 		f.Close()
-		return err
+		return context.Cause(ctx)
 	}
 	got := make(chan error, 1)
 	go func() {
@@ -193,7 +193,7 @@ func flock(ctx context.Context, f *os.File, how int) error {
 	case err := <-got:
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 
