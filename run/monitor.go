@@ -119,7 +119,6 @@ type monitor struct {
 	ctty  int // which of 0, 1 and 2 is the command's terminal
 	pid   int // the command, and its process group
 	ended bool
-	exits chan message
 	gone  chan struct{} // the wrapper is gone
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,8 +45,9 @@ type Store struct {
 	Dir   string
 	Modes Modes
 
-	last *State // what the document said when it was seen as
-	seen identity
+	last  *State // what the document said when it was seen as
+	seen  identity
+	young bool // it was seen so soon after its change that the next may look the same
 }
 
 // identity tells one version of a file from the next: it is replaced by
@@ -85,6 +87,7 @@ func (s *Store) Lock(ctx context.Context) (*Locked, error) {
 func (s *Store) Look(ctx context.Context) (*Locked, error) {
 	l, err := s.acquire(ctx, unix.LOCK_SH)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrNotExist) {
+		s.doubt()
 		return &Locked{Store: s}, nil
 	}
 	return l, err
@@ -108,6 +111,11 @@ func (s *Store) acquire(ctx context.Context, how int) (*Locked, error) {
 		var held, there unix.Stat_t
 		if unix.Fstat(int(f.Fd()), &held) == nil && unix.Lstat(s.lock(), &there) == nil &&
 			held.Ino == there.Ino && held.Dev == there.Dev {
+			if held.Mode&unix.S_IFMT != unix.S_IFREG {
+				f.Close()
+				return nil, &fs.PathError{Op: "lock", Path: s.lock(), Err: errors.New("not a regular file")}
+			}
+			s.doubt()
 			return &Locked{s, f, how == unix.LOCK_EX}, nil
 		}
 		f.Close()
@@ -121,14 +129,15 @@ func (s *Store) openLock(how int) (*os.File, error) {
 	if how == unix.LOCK_SH {
 		flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	}
-	f, err := open(s.lock(), flags, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		f, err = s.create(s.lock(), unix.O_RDWR)
-		if errors.Is(err, fs.ErrExist) {
-			f, err = open(s.lock(), flags, 0)
+	for { // once, unless somebody makes it or deletes it meanwhile
+		f, err := open(s.lock(), flags, 0)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return f, err
+		}
+		if f, err = s.create(s.lock(), unix.O_RDWR); !errors.Is(err, fs.ErrExist) {
+			return f, err
 		}
 	}
-	return f, err
 }
 
 // open is os.OpenFile without its poller and its retries: a plain descriptor.
@@ -159,11 +168,9 @@ func (s *Store) create(path string, flags int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Modes == Shared {
-		if err := f.Chmod(s.Modes.File); err != nil {
-			f.Close()
-			return nil, err
-		}
+	if err := f.Chmod(s.Modes.File); err != nil && s.Modes == Shared {
+		f.Close()
+		return nil, err
 	}
 	return f, nil
 }
@@ -181,11 +188,12 @@ func flock(ctx context.Context, f *os.File, how int) error {
 		f.Close()
 		return context.Cause(ctx)
 	}
-	got := make(chan error, 1)
+	got := make(chan error) // unbuffered: f is handed over, or it is not
 	go func() {
 		err := ignoringEINTR(func() error { return unix.Flock(fd, how) })
-		got <- err
-		if ctx.Err() != nil {
+		select {
+		case got <- err:
+		case <-ctx.Done():
 			f.Close()
 		}
 	}()
@@ -243,11 +251,7 @@ func (l *Locked) State() (*State, error) {
 	default:
 		return nil, &BrokenError{l.Path(), errors.New("is not a regular file")}
 	}
-	if st.Size > MaxDocument {
-		return nil, &BrokenError{l.Path(), fmt.Errorf("has %d bytes, more than the %d that a state document may have", st.Size, MaxDocument)}
-	}
-	id := identify(&st)
-	if l.last != nil && id == l.seen {
+	if l.last != nil && identify(&st) == l.seen {
 		return l.last, nil
 	}
 	f, err := open(l.Path(), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -255,6 +259,13 @@ func (l *Locked) State() (*State, error) {
 		return nil, err
 	}
 	defer f.Close()
+	// Without the lock it may be another by now.
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, &fs.PathError{Op: "fstat", Path: l.Path(), Err: err}
+	}
+	if st.Size > MaxDocument {
+		return nil, &BrokenError{l.Path(), fmt.Errorf("has %d bytes, more than the %d that a state document may have", st.Size, MaxDocument)}
+	}
 	doc := make([]byte, st.Size+1)
 	n, err := io.ReadFull(f, doc)
 	if err != io.ErrUnexpectedEOF && err != io.EOF {
@@ -267,7 +278,7 @@ func (l *Locked) State() (*State, error) {
 	if err != nil {
 		return nil, &BrokenError{l.Path(), err}
 	}
-	l.last, l.seen = parsed, id
+	l.remember(parsed, &st)
 	return parsed, nil
 }
 
@@ -275,6 +286,20 @@ func (l *Locked) State() (*State, error) {
 func (l *Locked) Forget() { l.last = nil }
 
 func identify(st *unix.Stat_t) identity { return identity{st.Ino, st.Size, st.Mtim} }
+
+// remember keeps what a document says. Two replacements later its inode number
+// may be in use again, within one tick of the file system's clock: a young one
+// is kept only while the lock is.
+func (s *Store) remember(said *State, st *unix.Stat_t) {
+	s.last, s.seen = said, identify(st)
+	s.young = time.Since(time.Unix(st.Mtim.Unix())) < 2*time.Second
+}
+
+func (s *Store) doubt() {
+	if s.young {
+		s.last = nil
+	}
+}
 
 // Save replaces the document: a temporary file, fsync, rename. A reader sees
 // the old one or the new one; a full disk leaves the old one. The error is an
@@ -310,7 +335,7 @@ func (l *Locked) Save(st *State) error {
 	}
 	var id unix.Stat_t
 	if unix.Lstat(l.Path(), &id) == nil {
-		l.last, l.seen = st, identify(&id)
+		l.remember(st, &id)
 	}
 	return nil
 }

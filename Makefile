@@ -1,0 +1,63 @@
+# The targets that people type: build, test, install. CI calls the same.
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+GO      ?= go
+VERSION ?=
+
+bin   = $(DESTDIR)$(PREFIX)/bin
+share = $(DESTDIR)$(PREFIX)/share
+
+.PHONY: all build tools test race lint fuzz bench install uninstall clean
+
+all: build
+
+# Static: no libc at run time, and a third less time to start.
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -o withlease .
+
+# What the tests need on a fresh Debian machine.
+tools:
+	scripts/test-tools
+
+# All tests. They start real processes, terminals and shells.
+test: tools
+	CGO_ENABLED=0 $(GO) test -timeout 15m ./...
+
+# The same with the race detector, which needs cgo.
+race: tools
+	CGO_ENABLED=1 $(GO) test -race -timeout 30m ./...
+
+lint: tools
+	scripts/lint
+
+# Each fuzz target for FUZZTIME.
+FUZZTIME ?= 30s
+fuzz:
+	scripts/fuzz $(FUZZTIME)
+
+# Ratios to flock(1) and script(1), measured in the same run.
+bench:
+	$(GO) run ./scripts/bench
+
+install: build
+	install -d $(bin) $(share)/man/man1 $(share)/man/man5 \
+		$(share)/bash-completion/completions $(share)/zsh/site-functions $(share)/fish/vendor_completions.d \
+		$(share)/doc/withlease
+	install -m 755 withlease $(bin)/withlease
+	install -m 644 man/withlease.1 $(share)/man/man1/
+	install -m 644 man/withlease-files.5 $(share)/man/man5/
+	install -m 644 completions/withlease.bash $(share)/bash-completion/completions/withlease.bash
+	install -m 644 completions/_withlease $(share)/zsh/site-functions/_withlease
+	install -m 644 completions/withlease.fish $(share)/fish/vendor_completions.d/withlease.fish
+	install -m 644 README.md CHANGELOG.md LICENSE $(share)/doc/withlease/
+	install -m 755 scripts/lab-lock.sh $(share)/doc/withlease/lab-lock.sh
+
+uninstall:
+	rm -f $(bin)/withlease $(share)/man/man1/withlease.1 $(share)/man/man5/withlease-files.5 \
+		$(share)/bash-completion/completions/withlease.bash $(share)/zsh/site-functions/_withlease \
+		$(share)/fish/vendor_completions.d/withlease.fish
+	rm -rf $(share)/doc/withlease
+
+clean:
+	rm -rf withlease dist cover
