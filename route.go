@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -17,6 +18,11 @@ func route(left []string, split bool, stderr io.Writer) (words []string, code in
 	refuse := func(format string, args ...any) ([]string, int, bool) {
 		fmt.Fprintf(stderr, "withlease: "+format+"\n", args...)
 		return nil, 0, false
+	}
+	for _, a := range left {
+		if !utf8.ValidString(a) { // kong would take another text for it, and so another directory
+			return refuse("%q is not UTF-8: no resource name, and no flag's value", a)
+		}
 	}
 	if slices.Contains(left, "--version") || slices.Contains(left, "-V") {
 		return []string{"version"}, 0, true

@@ -55,17 +55,16 @@ func (b *Blocked) close() {
 	}
 }
 
-// blockedByLine says who is before number n in the line of s; nil when nobody
-// is. Under a supervisor only those count that need no grant either.
-func (c *change) blockedByLine(st *state.State, rq *Request, s *sight, n int64) (*Blocked, error) {
+// blockedByLine says who is before us in the line of s; nil when nobody is. Under a supervisor only those count that need no grant either.
+func (c *change) blockedByLine(st *state.State, s *sight, mine *ticket) (*Blocked, error) {
 	if st.Supervisor != nil {
-		ahead, err := c.exemptAhead(st, s.res, n)
+		ahead, err := c.exemptAhead(st, s.res, mine)
 		if err != nil || !ahead {
 			return nil, err
 		}
-		return c.blocked(st, rq, s, n, nil)
+		return c.blocked(st, nil, s, mine, nil)
 	}
-	p, found, count, err := c.ahead(s.res, n)
+	p, found, count, err := c.ahead(s.res, mine)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -75,20 +74,20 @@ func (c *change) blockedByLine(st *state.State, rq *Request, s *sight, n int64) 
 	if !p.live {
 		b.recheck = p.kept
 	}
-	if b.watch < 0 && p.live {
-		b.recheck = c.now.Add(Recheck)
+	if b.watch < 0 && b.recheck.IsZero() {
+		b.recheck = c.now.Add(Recheck) // nothing tells of the end of one that can't be read
 	}
 	return b, nil
 }
 
-// exemptAhead says whether a party that needs no grant waits before number n.
-func (c *change) exemptAhead(st *state.State, res string, n int64) (bool, error) {
+// exemptAhead says whether a party that needs no grant waits before us.
+func (c *change) exemptAhead(st *state.State, res string, mine *ticket) (bool, error) {
 	ns, err := c.numbers(res)
 	if err != nil {
 		return false, err
 	}
 	for _, m := range ns {
-		if n > 0 && m >= n {
+		if mine != nil && m >= mine.n {
 			break
 		}
 		p, ok := c.seePlace(res, m, c.now)
@@ -119,10 +118,10 @@ func (c *change) newBlocked(st *state.State, s *sight) *Blocked {
 // Who watches the holder [wait.3]: the first in line, and under a supervisor
 // also who may claim next, the one after, and the parties that need no grant.
 // All others watch the place ahead of them, so that there always is a first.
-func (c *change) blocked(st *state.State, rq *Request, s *sight, n int64, refused *Refusal) (*Blocked, error) {
+func (c *change) blocked(st *state.State, rq *Request, s *sight, mine *ticket, refused *Refusal) (*Blocked, error) {
 	b := c.newBlocked(st, s)
 	b.Refused = refused
-	p, behind, count, err := c.ahead(s.res, n)
+	p, behind, count, err := c.ahead(s.res, mine)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +134,9 @@ func (c *change) blocked(st *state.State, rq *Request, s *sight, n int64, refuse
 		b.soonest(hold.Until) // nobody announces that it has run out
 	}
 	if behind && p.live && st.Supervisor != nil && !c.mayBeNext(st, rq.party(), s, hold != nil) {
-		b.watch = p.watch
+		if b.watch = p.watch; b.watch < 0 {
+			b.soonest(c.now.Add(Recheck))
+		}
 		return b, nil
 	}
 	if p.watch >= 0 {
@@ -184,15 +185,15 @@ func (c *change) mayBeNext(st *state.State, who state.Party, s *sight, hold bool
 }
 
 // refresh looks again, without the lock, at what people are shown.
-func (b *Blocked) refresh(base *Base, n int64) {
+func (b *Blocked) refresh(base *Base, mine *ticket) {
 	if s, err := base.Look(b.Resource); err == nil {
 		b.Sight = s
 	}
 	ns, err := base.numbers(b.Resource)
-	if err != nil || n == 0 {
+	if err != nil || mine == nil {
 		return
 	}
-	if i, found := slices.BinarySearch(ns, n); found {
+	if i, found := slices.BinarySearch(ns, mine.n); found {
 		b.Place = i + 1
 		if i == 0 {
 			b.Behind = Waiter{}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -66,6 +67,8 @@ type Request struct {
 	TTL     time.Duration
 	// Token continues a run that has one; empty makes one.
 	Token string
+
+	self Process // what a waiter found out about itself while it had time
 }
 
 func (r *Request) party() state.Party { return r.Holder.Party() }
@@ -89,6 +92,7 @@ type Lease struct {
 	Token   string
 	held    []*held
 	tickets []*ticket // unlinked, open until the release: the next in line watches them
+	byLine  bool      // nobody was ahead in any line when it was claimed
 	since   time.Time
 	waited  time.Duration
 	process Process
@@ -116,20 +120,7 @@ func (c *change) try(rq *Request, mine []*ticket, byTimer bool) (*Lease, *Blocke
 	}
 	c.watchSupervisor(st)
 	for i, res := range rq.Resources {
-		s, err := c.look(res)
-		if err != nil {
-			return nil, nil, err
-		}
-		if s.dead() {
-			if err := c.retire(s); err != nil {
-				return nil, nil, err
-			}
-			if s, err = c.look(res); err != nil {
-				return nil, nil, err
-			}
-		}
-		sights[i] = s
-		if err := c.noteShell(s); err != nil {
+		if sights[i], err = c.settle(res); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -141,7 +132,7 @@ func (c *change) try(rq *Request, mine []*ticket, byTimer bool) (*Lease, *Blocke
 	grants := make([]int, len(rq.Resources))
 	for i, s := range sights {
 		var blocked *Blocked
-		if grants[i], blocked, err = c.gate(st, rq, s, number(mine, s.res), byTimer); err != nil || blocked != nil {
+		if grants[i], blocked, err = c.gate(st, rq, s, placeOf(mine, s.res), byTimer); err != nil || blocked != nil {
 			return nil, blocked, err
 		}
 	}
@@ -151,6 +142,7 @@ func (c *change) try(rq *Request, mine []*ticket, byTimer bool) (*Lease, *Blocke
 	if l.Token == "" {
 		l.Token = NewToken()
 	}
+	l.byLine = st.Supervisor == nil && !slices.ContainsFunc(grants, func(g int) bool { return g >= 0 })
 	if err := c.takeAll(l, st, grants); err != nil {
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, nil, err
@@ -167,7 +159,7 @@ func (c *change) try(rq *Request, mine []*ticket, byTimer bool) (*Lease, *Blocke
 				if err := c.noteShell(s); err != nil {
 					return nil, nil, err
 				}
-				b, err := c.blocked(st, rq, s, number(mine, s.res), nil)
+				b, err := c.blocked(st, rq, s, placeOf(mine, s.res), nil)
 				return nil, b, err
 			}
 		}
@@ -191,17 +183,66 @@ func (c *change) try(rq *Request, mine []*ticket, byTimer bool) (*Lease, *Blocke
 	return l, nil, nil
 }
 
-func number(mine []*ticket, res string) int64 {
-	for _, t := range mine {
-		if t.res == res {
-			return t.n
+// settle looks at res and puts right what time and others have done to it: a
+// dead lease is retired, the shell lock's silent release is noted, and the
+// grants of a free resource that ran out go. The sight is to be closed.
+func (c *change) settle(res string) (*sight, error) {
+	s, err := c.look(res)
+	if err == nil && s.dead() {
+		if err := c.retire(s); err != nil {
+			return nil, err
+		}
+		s, err = c.look(res)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.noteShell(s); err != nil {
+		s.close()
+		return nil, err
+	}
+	if err := c.expire(s); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// expire drops the grants of a free resource whose time ran out: the next
+// holder's release would bring them back to life. Those whose turn came nearer
+// are told first.
+func (c *change) expire(s *sight) error {
+	st, err := c.lock.State()
+	if err != nil || s.held() {
+		return err
+	}
+	kept := st.Grants[:0:0]
+	for _, g := range st.Grants {
+		if g.Resource != s.res || claimable(st, g, s.res, false, c.now, GrantTTL) {
+			kept = append(kept, g)
 		}
 	}
-	return 0
+	if len(kept) == len(st.Grants) {
+		return nil
+	}
+	st.Grants = kept
+	c.wake(st, s.res, false)
+	c.log("withlease", "grant.expire", state.Detail{Resource: s.res})
+	return c.lock.Save(st)
+}
+
+// placeOf is our place in the line of res, nil when we have none.
+func placeOf(mine []*ticket, res string) *ticket {
+	for _, t := range mine {
+		if t.res == res {
+			return t
+		}
+	}
+	return nil
 }
 
 // gate says whether the request may have s now.
-func (c *change) gate(st *state.State, rq *Request, s *sight, n int64, byTimer bool) (int, *Blocked, error) {
+func (c *change) gate(st *state.State, rq *Request, s *sight, mine *ticket, byTimer bool) (int, *Blocked, error) {
 	g := c.gateOf(st, s, rq.party())
 	grant, err := Check(st, g)
 	var refused *Refusal
@@ -211,17 +252,17 @@ func (c *change) gate(st *state.State, rq *Request, s *sight, n int64, byTimer b
 			// changed the document: who finds it by the clock says it.
 			c.wake(st, s.res, false)
 		}
-		b, err := c.blocked(st, rq, s, n, refused)
+		b, err := c.blocked(st, rq, s, mine, refused)
 		return -1, b, err
 	}
 	if grant < 0 {
-		ahead, err := c.blockedByLine(st, rq, s, n)
+		ahead, err := c.blockedByLine(st, s, mine)
 		if err != nil || ahead != nil {
 			return -1, ahead, err
 		}
 	}
 	if s.held() {
-		b, err := c.blocked(st, rq, s, n, nil)
+		b, err := c.blocked(st, rq, s, mine, nil)
 		return -1, b, err
 	}
 	return grant, nil, nil
@@ -306,7 +347,7 @@ func (c *change) takeAll(l *Lease, st *state.State, grants []int) error {
 		if grants[i] >= 0 && st.Upgrade(res, c.now) != nil {
 			h.UpgradeUnblock = st.Grants[grants[i]].UpgradeUnblock
 		}
-		fence, err := c.next(res, false)
+		fence, _, err := c.next(res, false)
 		if err == nil {
 			p := l.newProcess(fence)
 			var one *held
@@ -328,17 +369,11 @@ func (c *change) takeAll(l *Lease, st *state.State, grants []int) error {
 
 // newProcess is what process.json says of this run.
 func (l *Lease) newProcess(fence int64) Process {
-	p := l.process
+	p := l.request.self
 	if p.PID == 0 {
-		here := thisMachine()
-		p = Process{
-			PID: unix.Getpid(), Start: startTime(unix.Getpid()),
-			BootID: here.bootID, MachineID: here.machineID, Host: here.host,
-			PIDNS: pidNamespace(),
-			Token: l.Token, TTL: l.request.TTL.Seconds(), Command: l.request.Command,
-		}
+		p = thisProcess()
 	}
-	p.Fence = fence
+	p.Token, p.TTL, p.Command, p.Fence = l.Token, l.request.TTL.Seconds(), l.request.Command, fence
 	return p
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -44,22 +45,11 @@ func (b *Base) Hold(ctx context.Context, res string, h Holder) (holder *Holder, 
 	}
 	defer l.Unlock()
 	c := b.change(l)
-	s, err := c.look(res)
+	s, err := c.settle(res)
 	if err != nil {
 		return nil, false, err
 	}
 	defer s.close()
-	if s.dead() {
-		if err := c.retire(s); err != nil {
-			return nil, false, err
-		}
-		if s, err = c.look(res); err != nil {
-			return nil, false, err
-		}
-	}
-	if err := c.noteShell(s); err != nil {
-		return nil, false, err
-	}
 	if s.held() {
 		if h2 := s.record(); h2.Party().Same(h.Party()) {
 			return &h2, true, nil
@@ -71,7 +61,7 @@ func (b *Base) Hold(ctx context.Context, res string, h Holder) (holder *Holder, 
 	}
 	c.watchSupervisor(st)
 	rq := &Request{Resources: []string{res}, Holder: h}
-	grant, blocked, err := c.gate(st, rq, s, 0, false)
+	grant, blocked, err := c.gate(st, rq, s, nil, false)
 	if err != nil {
 		return nil, false, err
 	}
@@ -161,7 +151,7 @@ func (b *Base) free(ctx context.Context, res string, may func(*change, *sight) e
 	if err := may(c, s); err != nil {
 		return err
 	}
-	if err := c.away(s, c.trash(res), func() { last(c, s) }); err != nil {
+	if err := c.away(s, c.trash(res), 0, func() { last(c, s) }); err != nil {
 		return err
 	}
 	discard(c.trash(res))
@@ -177,6 +167,11 @@ func (s Sight) Members() []Member {
 		return s.Orphans
 	}
 	found := survivors(p)
+	for _, m := range holders(s.witness) {
+		if !slices.ContainsFunc(found, func(f Member) bool { return f.PID == m.PID }) && m.PID.PID != p.PID {
+			found = append(found, m)
+		}
+	}
 	if w := (PID{p.PID, p.Start}); w.Alive() {
 		found = append([]Member{{w, commandOf(w.PID)}}, found...)
 	}

@@ -50,8 +50,20 @@ func (l *Lease) Inherit(yes bool) {
 // seen to live, when the wrapper is gone and the witness with it. It is for
 // reports and for the rare orphan, so a failure to write it is none.
 func (l *Lease) NoteChild(pid int) {
+	l.process.Child = &PID{pid, startTime(pid)}
+	l.writeProcess()
+}
+
+// NoteForks records how many tasks the system has made, so that whoever finds
+// this run crashed need not look at the processes that are older. It is for
+// runs that last.
+func (l *Lease) NoteForks() {
+	l.process.Forks = forks()
+	l.writeProcess()
+}
+
+func (l *Lease) writeProcess() {
 	p := l.process
-	p.Child = &PID{pid, startTime(pid)}
 	for _, h := range l.held {
 		p.Fence = h.fence
 		text := p.encode()
@@ -110,7 +122,7 @@ func (c *change) logClaim(l *Lease) {
 
 // record takes res with a record and no witness.
 func (c *change) record(res string, h Holder) (fence int64, err error) {
-	fence, err = c.next(res, false)
+	fence, _, err = c.next(res, false)
 	if err != nil {
 		return 0, err
 	}

@@ -174,7 +174,7 @@ func (d Dir) Release(res string) error {
 	if !s.exists {
 		return &DirError{Resource: res, Path: b.path(res), Err: ErrNotHeld}
 	}
-	if err := c.away(s, c.trash(res), func() {}); err != nil {
+	if err := c.away(s, c.trash(res), 0, func() {}); err != nil {
 		return err
 	}
 	discard(c.trash(res))

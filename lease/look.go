@@ -43,6 +43,8 @@ type Sight struct {
 	Renewed  time.Time // the record's last renewal
 	Orphans  []Member  // the processes that hold an orphaned lease
 	Problem  string    // what is wrong with its files
+
+	witness string // its path
 }
 
 // Member is a process of a run.
@@ -249,7 +251,7 @@ func (s *sight) readRecord() (Holder, time.Time, string) {
 
 // Sight is s for people.
 func (s *sight) Sight() Sight {
-	v := Sight{Resource: s.res, Kind: s.kind, Held: s.held(), Orphans: s.orphans}
+	v := Sight{Resource: s.res, Kind: s.kind, Held: s.held(), Orphans: s.orphans, witness: filepath.Join(s.base.path(s.res), "witness")}
 	if s.exists {
 		v.Holder, v.Renewed, v.Problem = s.readRecord()
 		v.Process = s.process()

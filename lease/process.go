@@ -23,8 +23,21 @@ type Process struct {
 	Fence     int64    `json:"fence"`
 	TTL       float64  `json:"ttl"` // seconds
 	Command   []string `json:"command,omitempty"`
+	// Forks is how many tasks this boot had made when the run began: it says
+	// whether pids have come round since.
+	Forks uint64 `json:"forks,omitempty"`
 	// Child is the command's process, noted once it runs.
 	Child *PID `json:"child,omitempty"`
+}
+
+// thisProcess is what a record says of this process.
+func thisProcess() Process {
+	here := thisMachine()
+	pid := unix.Getpid()
+	return Process{
+		PID: pid, Start: startTime(pid), PIDNS: pidNamespace(),
+		BootID: here.bootID, MachineID: here.machineID, Host: here.host,
+	}
 }
 
 // PID is one process of this boot, by pid and start time.
@@ -54,6 +67,9 @@ func (p *Process) encode() []byte {
 	o.Int("fence", p.Fence)
 	o.Float("ttl", p.TTL)
 	o.Strings("command", p.Command)
+	if p.Forks != 0 {
+		o.Int("forks", int64(p.Forks))
+	}
 	if p.Child != nil {
 		c := state.NewObject()
 		c.Int("pid", int64(p.Child.PID))

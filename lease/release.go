@@ -16,8 +16,9 @@ import (
 // it, wakes whom it concerns, renames it to a name of ours [away]. In that order: the note first, so
 // that a grant's time can't have run out in between (R6), the wake before the
 // rename, because a crash between them must lose nothing. last is called when
-// nothing can go wrong any more but the rename.
-func (c *change) away(s *sight, to string, last func()) error {
+// nothing can go wrong any more but the rename, before the wake: what it does
+// is not waited for. after is a number that no place in line is before, or 0.
+func (c *change) away(s *sight, to string, after int64, last func()) error {
 	step("release.3")
 	st, err := c.lock.State()
 	if err == nil {
@@ -34,9 +35,9 @@ func (c *change) away(s *sight, to string, last func()) error {
 		c.warn = append(c.warn, err)
 		st = nil
 	}
-	step("release.4")
-	c.wake(st, s.res, false)
 	last()
+	step("release.4")
+	c.wakeAfter(st, s.res, false, after)
 	step("release.5")
 	err = renameNew(c.path(s.res), to)
 	if err == unix.EEXIST {
@@ -70,7 +71,7 @@ func (c *change) retire(s *sight) error {
 		verb = "lease.abandoned"
 		d.Reason = "lease record missing, recovered"
 	}
-	if err := c.away(s, c.trash(s.res), func() { c.log(h.Party().Label(), verb, d) }); err != nil {
+	if err := c.away(s, c.trash(s.res), 0, func() { c.log(h.Party().Label(), verb, d) }); err != nil {
 		return err
 	}
 	discard(c.trash(s.res))
@@ -113,7 +114,7 @@ func (l *Lease) Release(ctx context.Context, outcome Outcome) error {
 			continue
 		}
 		to := c.putAside(one.res)
-		if err := c.away(s, to, func() { c.logRelease(l, one, outcome) }); err != nil {
+		if err := c.away(s, to, l.after(one), func() { c.logRelease(l, one, outcome) }); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -132,6 +133,19 @@ func (l *Lease) Release(ctx context.Context, outcome Outcome) error {
 		discard(dir)
 	}
 	return errors.Join(errs...)
+}
+
+// after is the number that nobody's place is before while this lease is held:
+// the claim's own place, or its fence when it came to an empty line. 0 when
+// grants decide, where others wait ahead.
+func (l *Lease) after(one *held) int64 {
+	if !l.byLine {
+		return 0
+	}
+	if t := placeOf(l.tickets, one.res); t != nil {
+		return t.n
+	}
+	return one.fence
 }
 
 func (c *change) logRelease(l *Lease, one *held, outcome Outcome) {

@@ -45,7 +45,9 @@ func (b *Base) Change(ctx context.Context, f func(st *state.State, held func(str
 		return err
 	}
 	held := func(res string) bool {
-		s, err := c.look(res)
+		// Settled, so that the grants that waited for a crashed holder, or for
+		// the shell lock, have their time (R6).
+		s, err := c.settle(res)
 		if err != nil {
 			return true // when in doubt
 		}

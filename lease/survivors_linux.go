@@ -25,10 +25,11 @@ func survivors(p *Process) []Member {
 		return found // not of our making; a short text would be found anywhere
 	}
 	names, _ := readNames("/proc")
+	younger := youngerThan(p)
 	self := os.Getpid()
 	for _, n := range names {
 		pid, err := strconv.Atoi(n)
-		if err != nil || pid == self || p.Child != nil && pid == p.Child.PID {
+		if err != nil || !younger(pid) || pid == self || p.Child != nil && pid == p.Child.PID {
 			continue
 		}
 		env, err := readFile("/proc/"+n+"/environ", unix.O_RDONLY, 1<<20)
@@ -40,6 +41,45 @@ func survivors(p *Process) []Member {
 		}
 	}
 	return found
+}
+
+// youngerThan says which pids may be of processes that are younger than a run's
+// wrapper: the kernel gives pids out in a circle, so while fewer tasks than half
+// the circle were made since, the older ones are those up to the wrapper's. Each
+// process that need not be looked at saves twenty microseconds of the next
+// holder's.
+func youngerThan(p *Process) func(pid int) bool {
+	all := func(int) bool { return true }
+	most, err := strconv.Atoi(word("/proc/sys/kernel/pid_max"))
+	now := forks()
+	if err != nil || p.Forks == 0 || now < p.Forks || now-p.Forks > uint64(most/2) || p.PIDNS == 0 || p.PIDNS != pidNamespace() {
+		return all
+	}
+	f := strings.Fields(word("/proc/loadavg")) // its last field is the last pid
+	if len(f) != 5 {
+		return all
+	}
+	last, err := strconv.Atoi(f[4])
+	switch {
+	case err != nil:
+		return all
+	case last >= p.PID:
+		return func(pid int) bool { return pid > p.PID }
+	}
+	return func(pid int) bool { return pid > p.PID || pid <= last }
+}
+
+// forks is how many tasks the kernel has made since the boot; 0 when it doesn't
+// say (proc(5), /proc/stat).
+func forks() uint64 {
+	b, err := readFile("/proc/stat", unix.O_RDONLY, maxRecord)
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(b), "\nprocesses ")
+	text, _, _ := strings.Cut(rest, "\n")
+	n, _ := strconv.ParseUint(text, 10, 64)
+	return n
 }
 
 // hasToken says whether an environment is of a run with that token, or of a
@@ -57,6 +97,48 @@ func hasToken(env []byte, token string) bool {
 		}
 		rest = rest[i+len(token):]
 	}
+}
+
+// holders are the processes that have a witness open as its owners do, for
+// both ends: who waits for it reads only. It is for people, and for ending what
+// holds an orphaned lease.
+func holders(witness string) []Member {
+	var st unix.Stat_t
+	if unix.Lstat(witness, &st) != nil {
+		return nil
+	}
+	var found []Member
+	pids, _ := readNames("/proc")
+	for _, n := range pids {
+		pid, err := strconv.Atoi(n)
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		fds, _ := readNames("/proc/" + n + "/fd")
+		for _, fd := range fds {
+			var f unix.Stat_t
+			if unix.Stat("/proc/"+n+"/fd/"+fd, &f) != nil || f.Ino != st.Ino || f.Dev != st.Dev {
+				continue
+			}
+			info, err := readSmall("/proc/" + n + "/fdinfo/" + fd)
+			if start := startTime(pid); err == nil && start > 0 && opensBothEnds(info) {
+				found = append(found, Member{PID{pid, start}, commandOf(pid)})
+				break
+			}
+		}
+	}
+	return found
+}
+
+// opensBothEnds reads the octal flags of /proc/PID/fdinfo/FD (proc(5)).
+func opensBothEnds(info []byte) bool {
+	for line := range strings.SplitSeq(string(info), "\n") {
+		if text, ok := strings.CutPrefix(line, "flags:"); ok {
+			flags, err := strconv.ParseUint(strings.TrimSpace(text), 8, 64)
+			return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR
+		}
+	}
+	return false
 }
 
 // commandOf is a process's command line, for people.

@@ -72,6 +72,9 @@ type ticket struct {
 	res  string
 	n    int64
 	fd   int // the FIFO, locked
+	// earlier are the places before this one when it was taken, those that are
+	// known to be gone left out: nobody comes in between.
+	earlier []int64
 }
 
 func (b *Base) ticketPath(res string, n int64) string {
@@ -104,9 +107,9 @@ func (b *Base) numbers(res string) ([]int64, error) {
 // the last number is lost. It is written in place, in one write of one block,
 // which a kill can't tear; where it is damaged all the same it goes on from the
 // clock, far above any count.
-func (c *change) next(res string, place bool) (int64, error) {
+func (c *change) next(res string, place bool) (n int64, ns []int64, err error) {
 	if err := c.makeQueue(res); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	path := filepath.Join(c.queue(res), "last")
 	fd, err := openFile(path, unix.O_RDWR, 0)
@@ -114,26 +117,25 @@ func (c *change) next(res string, place bool) (int64, error) {
 		fd, err = c.writeNew(path, nil)
 	}
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer unix.Close(fd)
 	var buf [64]byte
-	n, err := retry(func() (int, error) { return unix.Pread(fd, buf[:], 0) })
+	length, err := retry(func() (int, error) { return unix.Pread(fd, buf[:], 0) })
 	if err != nil {
-		return 0, &fs.PathError{Op: "read", Path: path, Err: err}
+		return 0, nil, &fs.PathError{Op: "read", Path: path, Err: err}
 	}
 	last := int64(0)
-	if n > 0 {
-		last, err = strconv.ParseInt(strings.TrimSpace(string(buf[:n])), 10, 64)
+	if length > 0 {
+		last, err = strconv.ParseInt(strings.TrimSpace(string(buf[:length])), 10, 64)
 		if err != nil || last < 0 || last > maxNumber {
 			last = c.now.UnixMilli()
 			place = true
 		}
 	}
-	if place || n == 0 {
-		ns, err := c.numbers(res)
-		if err != nil {
-			return 0, err
+	if place || length == 0 {
+		if ns, err = c.numbers(res); err != nil {
+			return 0, nil, err
 		}
 		if len(ns) > 0 {
 			last = max(last, ns[len(ns)-1])
@@ -141,9 +143,9 @@ func (c *change) next(res string, place bool) (int64, error) {
 	}
 	last++
 	if _, err := retry(func() (int, error) { return unix.Pwrite(fd, fmt.Appendf(nil, "%020d\n", last), 0) }); err != nil {
-		return 0, &fs.PathError{Op: "write", Path: path, Err: err}
+		return 0, nil, &fs.PathError{Op: "write", Path: path, Err: err}
 	}
-	return last, nil
+	return last, ns, nil
 }
 
 func (c *change) makeQueue(res string) error {
@@ -162,7 +164,7 @@ func (c *change) makeQueue(res string) error {
 
 // join takes a new place at the end of the line of res [join].
 func (c *change) join(res string, w Waiter) (*ticket, error) {
-	n, err := c.next(res, true)
+	n, ns, err := c.next(res, true)
 	if err != nil {
 		return nil, err
 	}
@@ -171,8 +173,13 @@ func (c *change) join(res string, w Waiter) (*ticket, error) {
 	if err := c.writeWaiter(res, w); err != nil {
 		return nil, err
 	}
+	c.addParty(res, w, ns)
 	step("join.2 written")
-	return c.occupy(res, n)
+	t, err := c.occupy(res, n)
+	if err == nil {
+		t.earlier = ns
+	}
+	return t, err
 }
 
 // occupy makes the FIFO of a place under a dot name, locks it, and only then
@@ -194,7 +201,7 @@ func (c *change) occupy(res string, n int64) (*ticket, error) {
 		unix.Unlink(path + ".json")
 		return nil, err
 	}
-	return &ticket{c.Base, res, n, fd}, nil
+	return &ticket{base: c.Base, res: res, n: n, fd: fd}, nil
 }
 
 func (c *change) writeWaiter(res string, w Waiter) error {
@@ -249,8 +256,9 @@ func (b *Base) seePlace(res string, n int64, now time.Time) (p place, ok bool) {
 	p = place{n: n, watch: -1}
 	fd, alive, fifo, err := probe(b.ticketPath(res, n))
 	if err != nil {
-		// Not there any more, or not readable for us: when in doubt it lives.
-		return p, !errors.Is(err, fs.ErrNotExist)
+		// Not there any more, no ticket, or not readable for us: when in doubt
+		// it lives.
+		return p, !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNotOurs) && !errors.Is(err, unix.ELOOP)
 	}
 	if alive {
 		p.live = true
@@ -269,25 +277,31 @@ func (b *Base) seePlace(res string, n int64, now time.Time) (p place, ok bool) {
 	return p, false
 }
 
-// ahead is the nearest place before number n that still counts, and how many
-// places are before n. Dead ones that it meets are taken out of the line
-// [line]. What it returns is open for its hang-up; n 0 means the whole line.
-func (c *change) ahead(res string, n int64) (p place, found bool, count int, err error) {
-	ns, err := c.numbers(res)
-	if err != nil {
+// ahead is the nearest place before ours that still counts, and how many
+// places are before ours. Dead ones that it meets are taken out of the line
+// [line]. What it returns is open for its hang-up; no place of our own means the
+// whole line.
+func (c *change) ahead(res string, mine *ticket) (p place, found bool, count int, err error) {
+	var ns []int64
+	if mine != nil {
+		ns = mine.earlier
+	} else if ns, err = c.numbers(res); err != nil {
 		return p, false, 0, err
 	}
-	if n > 0 {
-		i, _ := slices.BinarySearch(ns, n)
-		ns = ns[:i]
-	}
-	for i := len(ns) - 1; i >= 0; i-- {
-		if p, ok := c.seePlace(res, ns[i], c.now); ok {
-			return p, true, i + 1, nil
+	for len(ns) > 0 && !found {
+		last := ns[len(ns)-1]
+		if p, found = c.seePlace(res, last, c.now); !found {
+			c.remove(res, last)
+			ns = ns[:len(ns)-1]
 		}
-		c.remove(res, ns[i])
 	}
-	return place{watch: -1}, false, 0, nil
+	if mine != nil {
+		mine.earlier = ns
+	}
+	if !found {
+		p = place{watch: -1}
+	}
+	return p, found, len(ns), nil
 }
 
 // unlink takes the ticket's name away. The FIFO stays open.
@@ -320,19 +334,38 @@ func (b *Base) wakeAll(res string) {
 	}
 }
 
-// wakeFirst pokes the first live place of a line.
-func (b *Base) wakeFirst(res string, now time.Time) {
+// wakeFirst pokes the first live place of a line. after is a number that no
+// place is before, 0 when none is known: the first is near it as a rule, and
+// found without reading a long line.
+func (b *Base) wakeFirst(res string, after int64, now time.Time) {
+	if after > 0 {
+		for n := after + 1; n <= after+nearby; n++ {
+			if b.wakePlace(res, n, now) {
+				return
+			}
+		}
+	}
 	ns, _ := b.numbers(res)
 	for _, n := range ns {
-		p, ok := b.seePlace(res, n, now)
-		if p.watch >= 0 {
-			unix.Close(p.watch)
-		}
-		if ok && p.live {
-			poke(b.ticketPath(res, n), 'w')
+		if b.wakePlace(res, n, now) {
 			return
 		}
 	}
+}
+
+// nearby is how many numbers are tried: claims use one up as well, and who left
+// the line has.
+const nearby = 16
+
+func (b *Base) wakePlace(res string, n int64, now time.Time) bool {
+	p, ok := b.seePlace(res, n, now)
+	if p.watch >= 0 {
+		unix.Close(p.watch)
+	}
+	if ok && p.live {
+		poke(b.ticketPath(res, n), 'w')
+	}
+	return ok && p.live
 }
 
 // wake tells whom it concerns that res is about to be free, or that whose turn
@@ -343,14 +376,16 @@ func (b *Base) wakeFirst(res string, now time.Time) {
 //
 // st is the document as it will be, nil when it can't be read: then all are
 // woken.
-func (c *change) wake(st *state.State, res string, held bool) {
+func (c *change) wake(st *state.State, res string, held bool) { c.wakeAfter(st, res, held, 0) }
+
+func (c *change) wakeAfter(st *state.State, res string, held bool, after int64) {
 	if st == nil {
 		c.wakeAll(res)
 		return
 	}
 	hold := st.Upgrade(res, c.now) != nil
 	if st.Supervisor == nil && !hold {
-		c.wakeFirst(res, c.now)
+		c.wakeFirst(res, after, c.now)
 		return
 	}
 	pending := Pending(st, res, held, c.now, GrantTTL)
@@ -359,8 +394,15 @@ func (c *change) wake(st *state.State, res string, held bool) {
 	}
 	pending = pending[:min(len(pending), 2)]
 	ns, _ := c.numbers(res)
+	if len(ns) == 0 {
+		return
+	}
+	index := c.parties(res)
 	for _, n := range ns {
-		who := c.waiter(res, n).Who()
+		who, known := index[n]
+		if !known {
+			who = c.waiter(res, n).Who()
+		}
 		exempt := !hold && (who.IsPerson() || st.Supervisor.Same(who))
 		if exempt || slices.ContainsFunc(pending, func(g state.Grant) bool { return g.To.Same(who) }) {
 			poke(c.ticketPath(res, n), 'w')

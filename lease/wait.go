@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -54,14 +55,19 @@ func (b *Base) Acquire(ctx context.Context, rq *Request, opt Options) (*Lease, e
 
 func (w *wait) run(ctx context.Context) (*Lease, error) {
 	byTimer := false
+	last := &Blocked{Resource: w.rq.Resources[0], watch: -1}
 	for {
 		l, blocked, err := w.attempt(ctx, byTimer)
 		if err != nil {
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)
 			}
+			if errors.Is(err, ErrWaitOver) { // while somebody had the lock
+				return nil, w.over(last)
+			}
 			return nil, w.leave(err)
 		}
+		last = blocked
 		if l != nil {
 			l.waited = time.Since(w.since)
 			return l, nil
@@ -176,16 +182,24 @@ func (w *wait) again(c *change) error {
 			}
 			continue
 		}
+		// Who is behind stands by the place's deadline, which is none any more.
+		c.wakeAll(res)
 		seat := w.waiter()
 		seat.Number = n
 		seat.Since = c.waiter(res, n).Since
 		if err := c.writeWaiter(res, seat); err != nil {
 			return err
 		}
+		c.addParty(res, seat, []int64{n})
 		t, err := c.occupy(res, n)
 		if err != nil {
 			return err
 		}
+		if t.earlier, err = c.numbers(res); err != nil {
+			return err
+		}
+		i, _ := slices.BinarySearch(t.earlier, n)
+		t.earlier = t.earlier[:i]
 		mine = append(mine, t)
 	}
 	if len(mine) == len(w.rq.Resources) {
@@ -249,6 +263,9 @@ func (w *wait) sleep(ctx context.Context, b *Blocked) (byTimer bool, err error) 
 	if err := w.openCancel(); err != nil {
 		return false, err
 	}
+	if w.rq.self.PID == 0 {
+		w.rq.self = thisProcess()
+	}
 	stop := context.AfterFunc(ctx, func() { unix.Write(w.cancel[1], []byte{'c'}) })
 	defer stop()
 	if ctx.Err() != nil {
@@ -291,7 +308,7 @@ func (w *wait) sleep(ctx context.Context, b *Blocked) (byTimer bool, err error) 
 		case err != nil:
 			return false, os.NewSyscallError("poll", err)
 		case n == 0 && isTick:
-			b.refresh(w.base, w.number(b.Resource))
+			b.refresh(w.base, placeOf(w.mine, b.Resource))
 			tick = w.tell(b)
 		case n == 0:
 			return true, nil
@@ -305,8 +322,6 @@ func (w *wait) sleep(ctx context.Context, b *Blocked) (byTimer bool, err error) 
 		}
 	}
 }
-
-func (w *wait) number(res string) int64 { return number(w.mine, res) }
 
 func (w *wait) tell(b *Blocked) time.Time {
 	if w.opt.Tell == nil {

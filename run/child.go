@@ -2,6 +2,7 @@ package run
 
 import (
 	"os"
+	"os/signal"
 	"runtime"
 	"syscall"
 	"time"
@@ -18,8 +19,9 @@ import (
 // child is a command that runs in our process group.
 type child struct {
 	pid   int
-	pidfd int // -1 where there is none
-	group int // our own process group
+	pidfd int  // -1 where there is none
+	group int  // our own process group
+	first bool // and its first process, which a shell looks at
 }
 
 // shared runs the command in share mode.
@@ -33,7 +35,7 @@ func (r *run) shared() (Exit, error) {
 		r.mu.Unlock()
 		return Exit{}, err
 	}
-	c := &child{pidfd: -1, group: unix.Getpgrp()}
+	c := &child{pidfd: -1, group: unix.Getpgrp(), first: unix.Getpgrp() == os.Getpid()}
 	attr := &syscall.ProcAttr{Env: r.environ(), Files: []uintptr{0, 1, 2}, Sys: shareAttr(&c.pidfd)}
 	var err error
 	r.lease.Inherit(true)
@@ -46,12 +48,21 @@ func (r *run) shared() (Exit, error) {
 	r.forward = func(s signals.Signal) {
 		// What the terminal sent before the command was there reached us only.
 		early := s.FromKernel && s.At.Before(r.forked)
-		if early || signals.Shared(s, inForeground(), c.started) {
+		hangUp := s.FromKernel && s.Number == unix.SIGHUP
+		// A session's leader alone is told that the terminal is gone (tty_io.c); the
+		// others hear of it when it ends, and we wait for the command.
+		sid, _ := unix.Getsid(0)
+		leader := hangUp && sid == os.Getpid()
+		if early || leader || signals.Shared(s, inForeground(), c.started) {
 			c.signal(s.Number)
+		}
+		if hangUp {
+			time.AfterFunc(r.Grace, func() { r.hungUp(c) })
 		}
 	}
 	r.phase = running
 	r.mu.Unlock()
+	c.catchStop()
 
 	r.lease.NoteChild(c.pid)
 	if c.endsWithin(shortRun) {
@@ -101,15 +112,37 @@ func (c *child) wait() syscall.WaitStatus {
 	}
 }
 
-// stopped is called when the command has stopped. After ^Z we are stopped as
-// well, at this very point, and the command runs again when we do. Otherwise
-// it was stopped alone (its own `suspend`, kill -STOP), and our whole group
-// must stop, so that the shell above sees a stopped job; under make or a script
-// the group's leader is another's, and must stop too (as sudo does).
+// catchStop keeps a job's first process running at ^Z until its command has
+// stopped: a command that ignores it, or has to tidy up before, isn't a stopped
+// job, and one that reads would take the first keys that are typed at the
+// shell's prompt. Where make or a script comes first, the shell looks at that.
+func (c *child) catchStop() {
+	if !c.first || signals.Ignored(unix.SIGTSTP) {
+		return
+	}
+	tstp := make(chan os.Signal, 1)
+	signal.Notify(tstp, unix.SIGTSTP)
+	go func() {
+		for range tstp {
+			if !inForeground() { // sent by kill, and to us alone
+				c.signal(unix.SIGTSTP)
+			}
+		}
+	}()
+}
+
+// stopped is called when the command has stopped. Our whole group must stop
+// with it, so that the shell above sees a stopped job; under make or a script
+// the group's first process is another's, and must stop too (as sudo does). By
+// TSTP, which the kernel discards where nobody could continue us (a container's
+// first process).
 func (c *child) stopped() (ws syscall.WaitStatus, ended bool) {
-	time.Sleep(15 * time.Millisecond)
-	pid, err := syscall.Wait4(c.pid, &ws, syscall.WCONTINUED|syscall.WNOHANG, nil)
-	if err == nil && pid == c.pid {
+	if !c.first {
+		// After ^Z we are stopped as well, at this very point, and when we go on
+		// the command does too.
+		time.Sleep(15 * time.Millisecond)
+	}
+	if ws, news := c.news(); news {
 		return ws, !ws.Continued()
 	}
 	t := openTerminal()
@@ -120,9 +153,15 @@ func (c *child) stopped() (ws syscall.WaitStatus, ended bool) {
 	group, _ := unix.Getpgid(c.pid)
 	had := group > 0 && foregroundGroup(int(t.Fd())) == group
 
-	stopGroup(unix.SIGSTOP)
+	if !stopGroup(unix.SIGTSTP) {
+		return 0, false // whoever stopped it continues it
+	}
 
-	// The shell has continued us, in the foreground or not.
+	// The shell has continued us, in the foreground or not, and with us the
+	// command when it is of our group.
+	if ws, news := c.news(); news {
+		return ws, !ws.Continued()
+	}
 	if had && group != c.group && foregroundGroup(int(t.Fd())) == c.group {
 		setForegroundGroup(int(t.Fd()), group)
 	}
@@ -132,6 +171,29 @@ func (c *child) stopped() (ws syscall.WaitStatus, ended bool) {
 		c.signal(unix.SIGCONT)
 	}
 	return 0, false
+}
+
+// news says whether a stopped command was continued, or has ended.
+func (c *child) news() (ws syscall.WaitStatus, news bool) {
+	pid, err := syscall.Wait4(c.pid, &ws, syscall.WCONTINUED|syscall.WNOHANG, nil)
+	return ws, err == nil && pid == c.pid
+}
+
+// hungUp ends a command that has outlived the terminal that it had in the
+// foreground, with what else is in the group. Whoever wants one to outlive it
+// puts nohup in front of withlease: then we don't hear of it either. A job in
+// the background is told by its shell and not by the kernel, and is left alone.
+func (r *run) hungUp(c *child) {
+	if t := openTerminal(); t != nil {
+		t.Close() // its shell has ended, and left it stopped: not the terminal
+		return
+	}
+	c.signal(unix.SIGKILL)
+	for _, m := range r.lease.Members() {
+		if group, err := unix.Getpgid(m.PID.PID); err == nil && group == c.group {
+			m.Signal(unix.SIGKILL)
+		}
+	}
 }
 
 // endShared ends a command whose lease is lost: TERM and CONT (a stopped

@@ -88,7 +88,9 @@ func hint(e *fs.PathError) string {
 	case errors.Is(e, fs.ErrPermission):
 		return ownership(e.Path) + ": ask its owner for group write, or name another place with --dir or $WITHLEASE_DIR"
 	case errors.Is(e, syscall.ENOTDIR):
-		return ": a file is where a directory should be; move it away, or name another place with --dir or $WITHLEASE_DIR"
+		return ": " + show(notDirectory(e.Path)) + " is a file where a directory should be; move it away, or name another place with --dir or $WITHLEASE_DIR"
+	case errors.Is(e, syscall.EISDIR):
+		return ": a directory is where a file should be; remove it"
 	case errors.Is(e, syscall.ELOOP):
 		return ": it is a symbolic link, and links are not followed here; remove it"
 	case errors.Is(e, syscall.EMFILE), errors.Is(e, syscall.ENFILE):
@@ -97,6 +99,16 @@ func hint(e *fs.PathError) string {
 		return ": that directory can't be renamed (a lower layer of an overlay?); remove it by hand"
 	}
 	return ""
+}
+
+// notDirectory is the part of a path that is there and is no directory.
+func notDirectory(path string) string {
+	for p := path; p != parent(p); p = parent(p) {
+		if st, err := os.Stat(p); err == nil && !st.IsDir() {
+			return p
+		}
+	}
+	return path
 }
 
 // ownership says whose a file is, as far as that can be seen.

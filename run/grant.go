@@ -213,18 +213,24 @@ func (s *Session) SupervisorStatus() Exit {
 	if v.bad != nil {
 		return s.failed(v.bad)
 	}
-	if s.JSON {
-		return s.wrote(writeJSON(s.Stdout, struct {
+	code := Exit{}
+	if v.st.Supervisor == nil {
+		code.Code = ExitRefused
+	}
+	switch {
+	case s.JSON:
+		if e := s.wrote(writeJSON(s.Stdout, struct {
 			Schema     int             `json:"schema"`
 			Supervisor *SupervisorView `json:"supervisor"`
-		}{Schema, supervisorView(v.base, v.st, v.now)}), nil)
-	}
-	if v.st.Supervisor == nil {
+		}{Schema, supervisorView(v.base, v.st, v.now)}), nil); e.Code != 0 {
+			return e
+		}
+	case v.st.Supervisor == nil:
 		fmt.Fprintln(s.Stdout, "no supervisor: whoever waits is served in the order of the line")
-		return Exit{Code: ExitRefused}
+	default:
+		s.printSupervisor(v)
 	}
-	s.printSupervisor(v)
-	return Exit{}
+	return code
 }
 
 // sessionProcess finds the process that lives as long as the caller's session:

@@ -29,6 +29,8 @@ type ptyRun struct {
 	ends    chan struct{} // the lease is lost
 	events  chan message
 	keeper  *keeper
+	front   bool           // the command has its terminal's foreground
+	sent    syscall.Signal // the last signal that was handed on
 }
 
 // inPTY runs the command in a terminal of its own.
@@ -79,16 +81,17 @@ func (p *ptyRun) start() error {
 	if p.copy, err = newCopier(t); err != nil {
 		return err
 	}
-	args := append([]string{"withlease", MonitorVerb, fmt.Sprint(theirs), fmt.Sprint(tty), fmt.Sprint(int64(r.Grace)), r.path}, r.Argv...)
 	attr := &syscall.ProcAttr{Env: p.environ(), Files: t.files[:], Sys: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: p.slaveIndex()}}
-	p.link.sendSettings(&t.saved)
-	p.link.sendSettings(&t.rawSet)
-
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.begin(); err != nil {
 		return err
 	}
+	if p.front = t.wanted(); p.front && t.user != nil {
+		t.typedAhead()
+	}
+	p.link.write(message{kind: msgSettings, settings: t.settings})
+	args := append([]string{"withlease", MonitorVerb, fmt.Sprint(theirs), fmt.Sprint(tty), fmt.Sprint(int64(r.Grace)), fmt.Sprint(p.front), r.path}, r.Argv...)
 	r.lease.Inherit(true)
 	inheritable(theirs, true)
 	inheritable(tty, true)
@@ -142,12 +145,13 @@ func (p *ptyRun) signal(s signals.Signal) {
 	switch {
 	case s.Number == unix.SIGWINCH:
 		p.t.copySize()
-	case s.Number == unix.SIGHUP && (s.FromKernel || !s.Known):
+	case s.Number == unix.SIGHUP && (s.FromKernel || p.t.hungUp()):
 		select {
 		case p.hup <- struct{}{}:
 		default:
 		}
 	default:
+		p.sent = s.Number
 		p.link.send(msgSignal, int(s.Number))
 	}
 }
@@ -169,8 +173,9 @@ func (p *ptyRun) follow() (Exit, error) {
 		}
 	}()
 	p.keeper = p.keepLease(func() { p.ends <- struct{}{} }) // once
-	p.t.enterRaw()
-	p.copy.read(p.t.inFront())
+	if p.front {
+		p.toFront()
+	}
 	p.copy.start()
 	hungUp := false
 	gone := p.copy.gone
@@ -188,10 +193,10 @@ func (p *ptyRun) follow() (Exit, error) {
 			case !ok:
 				return p.monitorGone()
 			case m.kind == msgStopped:
-				p.suspend(syscall.Signal(m.value), tstp)
+				p.suspend(syscall.Signal(m.value))
 			case m.kind == msgExited:
 				p.copy.finish()
-				p.t.restore()
+				raw := p.t.restore()
 				p.link.send(msgLeave, 0)
 				p.reapMonitor()
 				if p.keeper.stop() != nil {
@@ -201,7 +206,9 @@ func (p *ptyRun) follow() (Exit, error) {
 				if hungUp {
 					return dying(unix.SIGHUP), nil
 				}
-				p.passOn(exit)
+				if raw {
+					p.passOn(exit)
+				}
 				return exit, nil
 			}
 		case <-p.ends:
@@ -214,58 +221,67 @@ func (p *ptyRun) follow() (Exit, error) {
 		case <-tstp:
 			p.link.send(msgSignal, int(unix.SIGTSTP))
 		case <-cont: // continued, perhaps into the foreground
-			p.t.enterRaw()
-			p.t.copySize()
-			p.copy.read(p.t.inFront())
+			p.toFront()
 		}
 	}
 }
 
-// suspend stops us because the command has stopped, so that the shell above
-// sees a stopped job with its terminal as it was.
-func (p *ptyRun) suspend(s syscall.Signal, tstp chan os.Signal) {
-	if (s == unix.SIGTTIN || s == unix.SIGTTOU) && p.t.inFront() {
-		p.link.send(msgContinue, 1) // it wanted the terminal, and may have it
-		return
+// toFront gives the command the user's terminal, when that is ours to give and
+// the command has the foreground of its own.
+func (p *ptyRun) toFront() {
+	yes := p.front && p.t.inFront()
+	if yes {
+		p.t.enterRaw()
+		p.link.write(message{kind: msgSettings, settings: p.t.settings})
 	}
+	p.t.copySize()
+	p.copy.read(yes)
+}
+
+// suspend is told that the command has stopped. When it wanted the terminal,
+// and may have it, it goes on at once. Else we stop as well, so that the shell
+// above sees a stopped job with its terminal as it was.
+func (p *ptyRun) suspend(s syscall.Signal) {
 	if p.t.user == nil {
 		return // nobody's job: whoever stopped it continues it
 	}
-	p.copy.read(false)
-	p.copy.drain()
-	p.t.restore()
-	signal.Stop(tstp)
-	signal.Reset(unix.SIGTSTP)
-	stopGroup(unix.SIGTSTP)
-	signal.Notify(tstp, unix.SIGTSTP)
+	wanted := s == unix.SIGTTIN || s == unix.SIGTTOU
+	if !wanted || !p.t.inFront() {
+		p.copy.read(false)
+		p.copy.drain()
+		p.t.restore()
+		if !wanted {
+			s = unix.SIGTSTP
+		}
+		stopGroup(s)
 
-	// Before the command touches anything again: is the lease still ours?
-	// If not it is ended, and not continued.
-	if err := p.lease.Check(); err != nil {
-		p.keeper.lost(err)
-		if p.OnLost != "warn" {
-			return
+		// Before the command touches anything again: is the lease still ours?
+		// If not it is ended, and not continued.
+		if err := p.lease.Check(); err != nil {
+			p.keeper.lost(err)
+			if p.OnLost != "warn" {
+				return
+			}
 		}
 	}
+	p.front = p.t.inFront()
+	p.toFront()
 	front := 0
-	if p.t.inFront() {
+	if p.front {
 		front = 1
 	}
-	p.t.enterRaw()
-	p.t.copySize()
-	p.copy.read(front == 1)
 	p.link.send(msgContinue, front)
 }
 
 // passOn makes an interrupt that was typed into the command's terminal known
 // outside: with raw settings ^C reaches only the inner terminal, and make or a
 // script above would go on. The group of a job of its own has nobody else in
-// it to tell.
+// it to tell, and one that came to us was not typed.
 func (p *ptyRun) passOn(exit Exit) {
-	if (exit.Signal == unix.SIGINT || exit.Signal == unix.SIGQUIT) && p.t.user != nil && unix.Getpgrp() != unix.Getpid() {
-		p.mu.Lock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if (exit.Signal == unix.SIGINT || exit.Signal == unix.SIGQUIT) && exit.Signal != p.sent && unix.Getpgrp() != unix.Getpid() {
 		p.phase = done // it comes back to us as well
-		p.mu.Unlock()
 		unix.Kill(0, exit.Signal)
 	}
 }

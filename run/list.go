@@ -62,7 +62,7 @@ func (s *Session) List() Exit {
 	for _, h := range held {
 		fmt.Fprintln(s.Stdout, leaseRow(h, v.now))
 	}
-	if len(held) == 0 {
+	if len(held) == 0 && v.bad == nil {
 		say(s.Stderr, "nothing is held in %s", show(string(v.base.Leases)))
 	}
 	return s.wrote(nil, v.bad)
@@ -162,7 +162,11 @@ func (v *snapshot) queueOf(res string) (QueueView, lease.Sight, []lease.Waiter, 
 
 func (s *Session) printQueue(v *snapshot, q QueueView, line []lease.Waiter) {
 	if u := q.Upgrade; u != nil {
-		fmt.Fprintf(s.Stdout, "  held back by %s: %s\n", show(u.Target), show(u.Reason))
+		why := ""
+		if u.Reason != "" {
+			why = ": " + show(u.Reason)
+		}
+		fmt.Fprintf(s.Stdout, "  held back by %s%s\n", show(u.Target), why)
 	}
 	for i, g := range q.Grants {
 		here := "not waiting"
@@ -182,11 +186,11 @@ func (s *Session) printQueue(v *snapshot, q QueueView, line []lease.Waiter) {
 			more = fmt.Sprintf(", kept for %s", ago(w.Kept.Sub(v.now)))
 		}
 		if v.st.Supervisor != nil && q.Waiting[i].Granted == 0 && !w.Who().IsPerson() && !v.st.Supervisor.Same(w.Who()) {
-			more += fmt.Sprintf(", asks for a grant (withlease grant %s %s)", q.Resource, show(w.Who().Label()))
+			more += fmt.Sprintf(", asks for a grant (withlease grant %s %s)", q.Resource, show(shellWord(w.Who().Label())))
 		}
 		also := ""
 		if len(w.Resources) > 1 {
-			also = ", all of " + strings.Join(w.Resources, " ")
+			also = ", all of " + show(strings.Join(w.Resources, " "))
 		}
 		fmt.Fprintf(s.Stdout, "  waiting %d  %s for %s: %s%s%s\n", i+1, who(w.Who(), w.PID), ago(v.now.Sub(w.Since)), showAt(w.Purpose, 80), also, more)
 	}
@@ -251,7 +255,7 @@ func (s *Session) Queue(res string) Exit {
 	if s.JSON {
 		return s.wrote(writeJSON(s.Stdout, doc), v.bad)
 	}
-	if len(doc.Queues) == 0 {
+	if len(doc.Queues) == 0 && v.bad == nil {
 		say(s.Stderr, "nobody waits, and nothing is granted")
 	}
 	for _, c := range lease.Crossed(v.st, v.now, doc.needsBoth) {

@@ -1,9 +1,7 @@
 package run
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
@@ -23,18 +21,24 @@ import (
 
 // MonitorVerb is the hidden first argument that makes withlease the monitor:
 //
-//	withlease __monitor SOCKET TTY GRACE PATH COMMAND [ARG...]
+//	withlease __monitor SOCKET TTY GRACE FRONT PATH COMMAND [ARG...]
 const MonitorVerb = "__monitor"
 
-// message is what wrapper and monitor tell each other over a socket pair that
-// keeps messages apart. A closed socket says that the other is gone.
+// message is what wrapper and monitor, which are one program, tell each other
+// over a socket pair that keeps messages apart. A closed socket says that the
+// other is gone.
 type message struct {
 	kind  uint32
 	value int32
+	settings
 }
 
+// settings are those of the user's terminal, as they were and as we set them.
+type settings struct{ saved, raw unix.Termios }
+
 const (
-	msgStarted  = iota // monitor: the command runs as pid value
+	msgSettings = iota // wrapper: the settings, first of all and when they change
+	msgStarted         // monitor: the command runs as pid value
 	msgFailed          // monitor: the kernel refused it, errno value
 	msgStopped         // monitor: it stopped by signal value
 	msgExited          // monitor: it ended with wait status value
@@ -48,30 +52,30 @@ const (
 type link struct{ fd int }
 
 func (l link) send(kind uint32, value int) error {
-	var b [8]byte
-	binary.NativeEndian.PutUint32(b[:4], kind)
-	binary.NativeEndian.PutUint32(b[4:], uint32(int32(value)))
+	return l.write(message{kind: kind, value: int32(value)})
+}
+
+func (l link) write(m message) error {
 	for {
 		// No SIGPIPE for a wrapper that is gone.
-		err := unix.Sendto(l.fd, b[:], unix.MSG_NOSIGNAL, nil)
+		err := unix.Sendto(l.fd, m.bytes(), unix.MSG_NOSIGNAL, nil)
 		if err != unix.EINTR {
 			return err
 		}
 	}
 }
 
-func (l link) receive() (message, bool) {
-	var b [8]byte
+func (l link) receive() (m message, ok bool) {
 	for {
-		n, err := unix.Read(l.fd, b[:])
-		if err == unix.EINTR {
-			continue
+		n, err := unix.Read(l.fd, m.bytes())
+		if err != unix.EINTR {
+			return m, err == nil && n == len(m.bytes())
 		}
-		if err != nil || n != len(b) {
-			return message{}, false
-		}
-		return message{binary.NativeEndian.Uint32(b[:4]), int32(binary.NativeEndian.Uint32(b[4:]))}, true
 	}
+}
+
+func (m *message) bytes() []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(m)), unsafe.Sizeof(*m))
 }
 
 func socketPair() (ours, theirs int, err error) {
@@ -113,18 +117,18 @@ type monitor struct {
 	link  link
 	tty   int // the user's terminal, -1 when there is none
 	grace time.Duration
-	saved unix.Termios
-	raw   unix.Termios
+	settings
 
 	ctty  int // which of 0, 1 and 2 is the command's terminal
 	pid   int // the command, and its process group
 	ended bool
-	gone  chan struct{} // the wrapper is gone
+	kill  <-chan time.Time // the grace is over
+	gone  chan struct{}    // the wrapper is gone
 }
 
 // Monitor is the monitor's whole life. It never returns to main's grammar.
 func Monitor(args []string) int {
-	if len(args) < 5 {
+	if len(args) < 6 {
 		return ExitFailed
 	}
 	runtime.LockOSThread()
@@ -134,9 +138,11 @@ func Monitor(args []string) int {
 	m := &monitor{link: link{sock}, tty: tty, grace: time.Duration(grace), gone: make(chan struct{})}
 	inheritable(sock, false)
 	inheritable(tty, false)
-	if err := m.settings(); err != nil {
+	first, ok := m.link.receive()
+	if !ok || first.kind != msgSettings {
 		return ExitFailed
 	}
+	m.settings = first.settings
 	// The hang-up of the session is meant for the command; ours is the socket.
 	// Caught and not ignored, so that the command doesn't inherit it.
 	for _, s := range []syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGPIPE} {
@@ -145,7 +151,7 @@ func Monitor(args []string) int {
 		}
 	}
 	adoptOrphans()
-	if err := m.start(args[3], args[4:]); err != nil {
+	if err := m.start(args[4], args[5:], args[3] == "true"); err != nil {
 		var errno syscall.Errno
 		if !errors.As(err, &errno) {
 			errno = unix.ENOEXEC
@@ -162,26 +168,9 @@ func Monitor(args []string) int {
 	return 0
 }
 
-// settings receives the user's terminal's settings, before and after raw: the
-// wrapper sends them first.
-func (m *monitor) settings() error {
-	for _, t := range []*unix.Termios{&m.saved, &m.raw} {
-		b := unsafe.Slice((*byte)(unsafe.Pointer(t)), unsafe.Sizeof(*t))
-		n, err := unix.Read(m.link.fd, b)
-		if err != nil || n != len(b) {
-			return fmt.Errorf("no settings: %w", err)
-		}
-	}
-	return nil
-}
-
-func (l link) sendSettings(t *unix.Termios) error {
-	return unix.Sendto(l.fd, unsafe.Slice((*byte)(unsafe.Pointer(t)), unsafe.Sizeof(*t)), unix.MSG_NOSIGNAL, nil)
-}
-
 // start starts the command in a group of its own, in the foreground of its
-// terminal.
-func (m *monitor) start(path string, argv []string) error {
+// terminal or not.
+func (m *monitor) start(path string, argv []string, front bool) error {
 	for fd := range 3 {
 		if foregroundGroup(fd) > 0 {
 			m.ctty = fd
@@ -190,7 +179,7 @@ func (m *monitor) start(path string, argv []string) error {
 	}
 	attr := &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2},
-		Sys: monitorAttr(m.ctty),
+		Sys: monitorAttr(m.ctty, front),
 	}
 	pid, err := syscall.ForkExec(path, argv, attr)
 	if errors.Is(err, syscall.ENOEXEC) {
@@ -224,9 +213,9 @@ func (m *monitor) wait(reports chan<- message) {
 			return
 		case pid != m.pid:
 		case ws.Stopped():
-			reports <- message{msgStopped, int32(ws.StopSignal())}
+			reports <- message{kind: msgStopped, value: int32(ws.StopSignal())}
 		default:
-			reports <- message{msgExited, int32(ws)}
+			reports <- message{kind: msgExited, value: int32(ws)}
 		}
 	}
 }
@@ -247,6 +236,8 @@ func (m *monitor) serve(orders, reports <-chan message) {
 			m.link.send(r.kind, int(r.value))
 		case o := <-orders:
 			switch o.kind {
+			case msgSettings:
+				m.settings = o.settings
 			case msgContinue:
 				if o.value == 1 {
 					setForegroundGroup(m.ctty, m.pid)
@@ -259,6 +250,8 @@ func (m *monitor) serve(orders, reports <-chan message) {
 			case msgLeave:
 				return
 			}
+		case <-m.kill:
+			m.signalTree(unix.SIGKILL)
 		case <-m.gone:
 			m.orphaned(reports)
 			return
@@ -276,7 +269,8 @@ func (m *monitor) signalGroup(s syscall.Signal) {
 }
 
 // end ends the command: s, and CONT so that a stopped one can handle it, to its
-// group and to the foreground group of its terminal; KILL after the grace.
+// group and to the foreground group of its terminal; KILL, to all that is below
+// us, after the grace.
 func (m *monitor) end(s syscall.Signal) {
 	front := foregroundGroup(m.ctty)
 	for _, sig := range []syscall.Signal{s, unix.SIGCONT} {
@@ -285,7 +279,9 @@ func (m *monitor) end(s syscall.Signal) {
 			unix.Kill(-front, sig)
 		}
 	}
-	time.AfterFunc(m.grace, func() { m.signalGroup(unix.SIGKILL) })
+	if m.kill == nil {
+		m.kill = time.After(m.grace)
+	}
 }
 
 // orphaned is what is left to do when the wrapper was killed: the user's
@@ -297,13 +293,11 @@ func (m *monitor) end(s syscall.Signal) {
 // can't be signalled by us. It keeps the lease by its token or its witness.
 func (m *monitor) orphaned(reports <-chan message) {
 	if m.tty >= 0 {
-		restoreSettings(m.tty, &m.saved, &m.raw)
+		m.settings.restore(m.tty)
 	}
 	m.end(unix.SIGHUP)
 	m.signalTree(unix.SIGTERM)
 	m.signalTree(unix.SIGCONT)
-	kill := time.NewTimer(m.grace)
-	again := make(<-chan time.Time)
 	for {
 		select {
 		case r, ok := <-reports:
@@ -313,13 +307,10 @@ func (m *monitor) orphaned(reports <-chan message) {
 			if r.kind == msgExited {
 				m.ended = true
 			}
-		case <-kill.C:
+		case <-m.kill:
 			// Again and again: a tree that forks while it is killed.
 			m.signalTree(unix.SIGKILL)
-			again = time.After(50 * time.Millisecond)
-		case <-again:
-			m.signalTree(unix.SIGKILL)
-			again = time.After(50 * time.Millisecond)
+			m.kill = time.After(50 * time.Millisecond)
 		}
 	}
 }

@@ -16,10 +16,10 @@ const socketKind = unix.SOCK_SEQPACKET
 // (PR_SET_CHILD_SUBREAPER, prctl(2)): what forks twice or calls setsid too.
 func adoptOrphans() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// monitorAttr starts the command in a foreground group of its own, and ends it
-// when the monitor is killed.
-func monitorAttr(ctty int) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Foreground: true, Ctty: ctty, Pdeathsig: unix.SIGTERM}
+// monitorAttr starts the command in a group of its own, in the foreground or
+// not, and ends it when the monitor is killed.
+func monitorAttr(ctty int, front bool) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Foreground: front, Ctty: ctty, Pdeathsig: unix.SIGTERM}
 }
 
 // signalTree signals every process below this one.

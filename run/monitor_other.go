@@ -14,8 +14,8 @@ const socketKind = unix.SOCK_DGRAM
 // There is no subreaper here: what leaves the command's group is not found.
 func adoptOrphans() {}
 
-func monitorAttr(ctty int) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Foreground: true, Ctty: ctty}
+func monitorAttr(ctty int, front bool) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Foreground: front, Ctty: ctty}
 }
 
 func (m *monitor) signalTree(s syscall.Signal) { m.signalGroup(s) }

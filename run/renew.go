@@ -24,6 +24,7 @@ type keeper struct {
 
 func (r *run) keepLease(end func()) *keeper {
 	k := &keeper{run: r, end: end}
+	r.lease.NoteForks()
 	k.mu.Lock()
 	k.timer = time.AfterFunc(r.TTL/3, k.renew)
 	k.mu.Unlock()

@@ -343,6 +343,10 @@ func (r *run) notHeld(err error) Exit {
 		r.tell.refused(blocked)
 		r.status.Outcome = "busy"
 		return Exit{Code: r.ConflictExit}
+	case errors.Is(err, lease.ErrWaitOver): // it never came to a look
+		say(r.Stderr, "not run: the wait ran out at the lock %s, which a process holds for longer than it may: it is stopped (fuser shows which); continue or end it", show(r.base.Store.LockPath()))
+		r.status.Outcome = "busy"
+		return Exit{Code: r.ConflictExit}
 	}
 	return r.fail(err)
 }

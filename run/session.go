@@ -137,10 +137,15 @@ func (s *Session) defaultDir() (string, error) {
 	if x := s.Getenv("XDG_STATE_HOME"); filepath.IsAbs(x) { // a relative one is ignored, as the XDG specification says
 		return filepath.Join(x, "withlease"), nil
 	}
-	if h := s.Getenv("HOME"); h != "" {
+	h := s.Getenv("HOME")
+	if filepath.IsAbs(h) {
 		return filepath.Join(h, ".local", "state", "withlease"), nil
 	}
-	return "", usage("no place for the leases: $HOME is not set; set it, or name a directory with --dir or $WITHLEASE_DIR")
+	wrong := "is not set"
+	if h != "" { // it would be another place in every directory
+		wrong = fmt.Sprintf("is %s, no absolute path", show(h))
+	}
+	return "", usage("no place for the leases: $HOME %s; set it, or name a directory with --dir or $WITHLEASE_DIR", wrong)
 }
 
 // lockPatience is how long a verb waits for the lock, which is held for

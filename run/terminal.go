@@ -58,14 +58,14 @@ func ttyName(fd int) string {
 
 // terminal is the user's terminal, and the one that the command gets.
 type terminal struct {
-	user   *os.File // nil when there is none
-	in     int      // what is read for the command: the user's terminal, or -1
-	out    int      // where the command's terminal is shown
-	saved  unix.Termios
-	rawSet unix.Termios
+	user *os.File // nil when there is none
+	in   int      // what is read for the command: the user's terminal, or -1
+	out  int      // where the command's terminal is shown
+	settings
 
-	mu  sync.Mutex
-	raw bool
+	mu      sync.Mutex
+	isRaw   bool
+	adopted bool // the command's terminal has had the user's settings
 
 	masterFile, slaveFile *os.File
 	master, slave         int        // their descriptors: each call of Fd would change the blocking mode
@@ -106,20 +106,37 @@ func newTerminal() (t *terminal, err error) {
 	}
 	if t.user != nil {
 		t.in, t.out = int(t.user.Fd()), int(t.user.Fd())
-		saved, err := unix.IoctlGetTermios(int(t.user.Fd()), getTermios)
+		saved, err := unix.IoctlGetTermios(t.in, getTermios)
 		if err != nil {
 			t.close()
 			return nil, err
 		}
-		t.saved = *saved
-		unix.IoctlSetTermios(t.slave, setTermios, saved)
+		t.settings = settings{*saved, rawSettings(*saved)}
+		if t.inFront() {
+			t.adopt()
+		}
 		t.copySize()
 	}
-	// A stdout that is no terminal goes through by itself, and what the user's
-	// terminal still shows of us are lines: its output processing stays on
-	// (sudo-project/sudo#258).
-	t.rawSet = rawSettings(t.saved, !isTerminal(1))
 	return t, nil
+}
+
+// adopt gives the command's terminal the user's settings, once. Only from the
+// foreground: while we are in the background they are those of a shell that
+// edits its line.
+func (t *terminal) adopt() {
+	if !t.adopted {
+		t.adopted = true
+		unix.IoctlSetTermios(t.master, setTermios, &t.saved)
+	}
+}
+
+// wanted says whether the command begins in the foreground of its terminal. Not
+// when we are in the background ourselves, and not in a pipeline: another
+// program there may read the user's terminal (sudo x | less;
+// trifectatechfoundation/sudo-rs#1260). When the command wants the terminal all
+// the same, the kernel stops it, and we hear of that.
+func (t *terminal) wanted() bool {
+	return t.user == nil || t.inFront() && isTerminal(0) && isTerminal(1)
 }
 
 func (t *terminal) close() {
@@ -131,9 +148,12 @@ func (t *terminal) close() {
 }
 
 // rawSettings are s with everything off that would touch a byte (cfmakeraw(3)).
-func rawSettings(s unix.Termios, keepOutput bool) unix.Termios {
+// But when stdout is no terminal it goes through by itself, and what the user's
+// still shows of us are lines: its output processing stays on
+// (sudo-project/sudo#258).
+func rawSettings(s unix.Termios) unix.Termios {
 	s.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
-	if !keepOutput {
+	if isTerminal(1) {
 		s.Oflag &^= unix.OPOST
 	}
 	s.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
@@ -160,40 +180,90 @@ func (t *terminal) inFront() bool {
 	return t.user != nil && foregroundGroup(int(t.user.Fd())) == unix.Getpgrp()
 }
 
+// hungUp says whether the user's terminal is gone: what is read from it then is
+// its end.
+func (t *terminal) hungUp() bool {
+	if t.user == nil {
+		return false
+	}
+	fds := []unix.PollFd{{Fd: int32(t.in)}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n == 1 && fds[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+}
+
 // enterRaw makes the user's terminal pass every key on. It does nothing from
 // the background.
 func (t *terminal) enterRaw() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.raw || t.in < 0 || !t.inFront() {
+	if t.in < 0 || !t.inFront() {
 		return
 	}
-	if s, err := unix.IoctlGetTermios(int(t.user.Fd()), getTermios); err == nil {
-		t.saved = *s // the shell may have its own since
-		t.rawSet = rawSettings(t.saved, !isTerminal(1))
+	s, err := unix.IoctlGetTermios(t.in, getTermios)
+	if err != nil || t.isRaw && *s == t.raw {
+		return
 	}
-	if unix.IoctlSetTermios(int(t.user.Fd()), setTermios, &t.rawSet) == nil {
-		t.raw = true
+	t.settings = settings{*s, rawSettings(*s)} // the shell may have its own since
+	t.adopt()
+	t.isRaw = unix.IoctlSetTermios(t.in, setTermios, &t.raw) == nil
+}
+
+// typedAhead hands what was typed during the wait to the command's terminal,
+// without a second echo: the user's has shown it. While that makes lines they
+// are read as lines, so that an end of file stays one; the rest when it is raw.
+// One write that fits one buffer of the kernel (TTY_BUFFER_PAGE) is processed as
+// a whole, and poll(2) waits for that (n_tty_poll).
+func (t *terminal) typedAhead() {
+	buf := make([]byte, 1800)
+	n := 0
+	for n < len(buf) && t.saved.Lflag&unix.ICANON != 0 && readable(t.in) && !t.hungUp() {
+		m, err := unix.Read(t.in, buf[n:])
+		if err != nil {
+			break
+		}
+		if m == 0 {
+			buf[n], m = t.saved.Cc[unix.VEOF], 1
+		}
+		n += m
 	}
+	t.enterRaw()
+	if n < len(buf) && t.isRaw && readable(t.in) {
+		m, _ := unix.Read(t.in, buf[n:])
+		n += max(m, 0)
+	}
+	if n == 0 {
+		return
+	}
+	silent := t.saved
+	silent.Lflag &^= unix.ECHO | unix.ECHONL
+	unix.IoctlSetTermios(t.slave, setTermios, &silent)
+	unix.Write(t.master, buf[:n])
+	readable(t.slave)
+	unix.IoctlSetTermios(t.slave, setTermios, &t.saved)
+}
+
+func readable(fd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return err == nil && n == 1
 }
 
 // restore gives the user's terminal its settings back, once, and only while
 // they are still ours to change.
-func (t *terminal) restore() {
+func (t *terminal) restore() (wasRaw bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.raw {
-		return
+	if wasRaw = t.isRaw; wasRaw {
+		t.isRaw = false
+		t.settings.restore(t.in)
 	}
-	t.raw = false
-	restoreSettings(int(t.user.Fd()), &t.saved, &t.rawSet)
+	return wasRaw
 }
 
-// restoreSettings sets saved where the settings are still raw: what somebody
+// restore sets what was saved where the settings are still raw: what somebody
 // else set since is theirs (as sudo does).
-func restoreSettings(fd int, saved, raw *unix.Termios) {
+func (s *settings) restore(fd int) {
 	now, err := unix.IoctlGetTermios(fd, getTermios)
-	if err == nil && *now == *raw {
-		unix.IoctlSetTermios(fd, setTermios, saved)
+	if err == nil && *now == s.raw {
+		unix.IoctlSetTermios(fd, setTermios, &s.saved)
 	}
 }

@@ -105,7 +105,11 @@ func who(p state.Party, pid int) string {
 // heldBy says who has a resource, for what, for how long.
 func heldBy(s lease.Sight, now time.Time) string {
 	if s.Kind == lease.Claiming {
-		return fmt.Sprintf("being claimed by a shell lock since %s", ago(now.Sub(s.Renewed)))
+		line := "being claimed by a shell lock"
+		if !s.Renewed.IsZero() {
+			line += " for " + ago(now.Sub(s.Renewed))
+		}
+		return line
 	}
 	p := s.Party()
 	if p.Label() == (state.Party{}).Label() && s.Holder.Holder != "" {
@@ -185,13 +189,28 @@ func behind(w lease.Waiter, now time.Time) string {
 	return s
 }
 
-// commandLine is a command as a purpose: shortened, on one line.
+// commandLine is a command as a purpose: as it is typed, shortened, on one line.
 func commandLine(argv []string) string {
-	s := filepath.Base(argv[0])
-	if len(argv) > 1 {
-		s += " " + strings.Join(argv[1:], " ")
+	words := []string{shellWord(filepath.Base(argv[0]))}
+	for _, a := range argv[1:] {
+		words = append(words, shellWord(a))
 	}
-	return showAt(s, 80)
+	return showAt(strings.Join(words, " "), 80)
+}
+
+// shellWord is a word as a person types it for a shell. What others wrote must
+// not become a command when somebody pastes a hint that names it.
+func shellWord(s string) string {
+	for i := range len(s) {
+		c := s[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_@%+=:,./-", c) >= 0) {
+			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+		}
+	}
+	if s == "" {
+		return "''"
+	}
+	return s
 }
 
 func parent(p string) string { return filepath.Dir(p) }

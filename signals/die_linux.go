@@ -32,10 +32,30 @@ func Die(s syscall.Signal) {
 	runtime.LockOSThread()
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
-	var act sigaction
 	if s != unix.SIGKILL {
-		syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&act)), 0, unsafe.Sizeof(act.mask), 0, 0)
+		setAction(s, &sigaction{}, nil)
 		sigprocmask(unix.SIG_UNBLOCK, setOf([]syscall.Signal{s}), nil)
 	}
 	unix.Tgkill(unix.Getpid(), unix.Gettid(), s)
+}
+
+// Default gives s its default action until restore is called. os/signal can't:
+// once a signal was asked for, the runtime keeps its own handler and Reset
+// makes that swallow it (runtime.sigdisable; golang/go#46321).
+func Default(s syscall.Signal) (restore func()) {
+	old := new(sigaction)
+	setAction(s, &sigaction{}, old)
+	return func() { setAction(s, old, nil) }
+}
+
+// Ignored says whether the caller ignored s. os/signal knows that of HUP and
+// INT only.
+func Ignored(s syscall.Signal) bool {
+	old := new(sigaction)
+	setAction(s, nil, old)
+	return old.handler == 1 // SIG_IGN
+}
+
+func setAction(s syscall.Signal, act, old *sigaction) {
+	syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(act)), uintptr(unsafe.Pointer(old)), unsafe.Sizeof(act.mask), 0, 0)
 }

@@ -20,3 +20,9 @@ func Die(s syscall.Signal) {
 		}
 	}
 }
+
+// Default is nil where the default action can't be set.
+func Default(syscall.Signal) (restore func()) { return nil }
+
+// Ignored says whether the caller ignored s, as far as os/signal knows.
+func Ignored(s syscall.Signal) bool { return signal.Ignored(s) }

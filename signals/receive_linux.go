@@ -34,7 +34,7 @@ func setOf(list []syscall.Signal) (set sigset) {
 // together with its sender; os/signal hides it. The signals are blocked on this
 // thread and unblocked while it waits, so what comes in between goes to another
 // thread, and to the net of Notify.
-func receive(list []syscall.Signal, out chan<- Signal, done chan int) {
+func receive(list []syscall.Signal, in *post, done chan int) {
 	set := setOf(list) | setOf([]syscall.Signal{wakeSignal})
 	var old sigset
 	sigprocmask(unix.SIG_BLOCK, set, &old)
@@ -56,7 +56,7 @@ func receive(list []syscall.Signal, out chan<- Signal, done chan int) {
 		if s == wakeSignal {
 			continue // URG is nobody's to forward
 		}
-		offer(out, Signal{Number: s, Known: true, FromKernel: info.code > 0, Sender: senderOf(info)})
+		in.offer(Signal{Number: s, Known: true, FromKernel: info.code > 0, Sender: senderOf(info)})
 	}
 }
 

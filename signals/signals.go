@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -67,7 +69,7 @@ func caught() []syscall.Signal {
 // while, and must call ready before it does what a signal must not cut short:
 // until then a signal ends the process as if we were not there.
 func Main(body func(sigs <-chan Signal, ready func()) int) int {
-	out := make(chan Signal, 64)
+	in := newPost()
 	list := caught()
 	registered := make(chan struct{})
 	go func() {
@@ -80,27 +82,45 @@ func Main(body func(sigs <-chan Signal, ready func()) int) int {
 		close(registered)
 		for s := range net {
 			if n, ok := s.(syscall.Signal); ok {
-				offer(out, Signal{Number: n})
+				in.offer(Signal{Number: n})
 			}
 		}
 	}()
 	done := make(chan int, 1)
 	main := threadID()
 	go func() {
-		done <- body(out, func() { <-registered })
+		done <- body(in.out, func() { <-registered })
 		wake(main)
 	}()
-	receive(list, out, done)
+	receive(list, in, done)
 	return <-done
 }
 
-// offer never blocks: sixty-four unread signals say enough.
-func offer(out chan<- Signal, s Signal) {
+// post is where signals wait to be read. Offering never blocks. Of more than
+// enough unread ones it takes one of each kind: a TERM isn't lost to a flood of
+// others.
+type post struct {
+	out  chan Signal
+	mu   sync.Mutex
+	late []syscall.Signal // the kinds that were taken beyond enough
+}
+
+const enough = 64
+
+func newPost() *post { return &post{out: make(chan Signal, 2*enough)} }
+
+func (p *post) offer(s Signal) {
 	s.At = time.Now()
-	select {
-	case out <- s:
-	default:
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.out) < enough {
+		p.late = nil
+	} else if slices.Contains(p.late, s.Number) {
+		return
+	} else {
+		p.late = append(p.late, s.Number)
 	}
+	p.out <- s // there are fewer than enough kinds
 }
 
 func asOS(list []syscall.Signal) []os.Signal {

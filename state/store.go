@@ -59,9 +59,9 @@ type identity struct {
 }
 
 // Paths of the store's files.
-func (s *Store) Path() string   { return filepath.Join(s.Dir, "state.json") }
-func (s *Store) lock() string   { return filepath.Join(s.Dir, "state.lock") }
-func (s *Store) Events() string { return filepath.Join(s.Dir, "events.jsonl") }
+func (s *Store) Path() string     { return filepath.Join(s.Dir, "state.json") }
+func (s *Store) LockPath() string { return filepath.Join(s.Dir, "state.lock") }
+func (s *Store) Events() string   { return filepath.Join(s.Dir, "events.jsonl") }
 
 // Locked is the store while its lock is held. It must be given back with
 // Unlock, which is safe to call twice.
@@ -102,18 +102,18 @@ func (s *Store) acquire(ctx context.Context, how int) (*Locked, error) {
 		if err := flock(ctx, f, how); err != nil {
 			if ctx.Err() == nil {
 				f.Close()
-				err = &fs.PathError{Op: "flock", Path: s.lock(), Err: err}
+				err = &fs.PathError{Op: "flock", Path: s.LockPath(), Err: err}
 			}
 			return nil, err
 		}
 		// Somebody may have deleted the file meanwhile, and a lock on a
 		// deleted file keeps nobody out (awslabs/aws-c-common#1192).
 		var held, there unix.Stat_t
-		if unix.Fstat(int(f.Fd()), &held) == nil && unix.Lstat(s.lock(), &there) == nil &&
+		if unix.Fstat(int(f.Fd()), &held) == nil && unix.Lstat(s.LockPath(), &there) == nil &&
 			held.Ino == there.Ino && held.Dev == there.Dev {
 			if held.Mode&unix.S_IFMT != unix.S_IFREG {
 				f.Close()
-				return nil, &fs.PathError{Op: "lock", Path: s.lock(), Err: errors.New("not a regular file")}
+				return nil, &fs.PathError{Op: "lock", Path: s.LockPath(), Err: errors.New("not a regular file")}
 			}
 			s.doubt()
 			return &Locked{s, f, how == unix.LOCK_EX}, nil
@@ -130,11 +130,11 @@ func (s *Store) openLock(how int) (*os.File, error) {
 		flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	}
 	for { // once, unless somebody makes it or deletes it meanwhile
-		f, err := open(s.lock(), flags, 0)
+		f, err := open(s.LockPath(), flags, 0)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
-		if f, err = s.create(s.lock(), unix.O_RDWR); !errors.Is(err, fs.ErrExist) {
+		if f, err = s.create(s.LockPath(), unix.O_RDWR); !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}
 	}
@@ -175,14 +175,25 @@ func (s *Store) create(path string, flags int) (*os.File, error) {
 	return f, nil
 }
 
+// A lock that is taken is nearly always free again within the time that it
+// takes to go to sleep for it: who is woken by a release waits for its end.
+const (
+	spins    = 10
+	spinTime = 20 * time.Microsecond
+)
+
 // flock takes the lock on f. A blocked flock(2) can't be called off in a Go
 // program (its handlers restart system calls), so it blocks in a goroutine,
 // which is left behind when ctx ends first; f is its then.
 func flock(ctx context.Context, f *os.File, how int) error {
 	fd := int(f.Fd())
-	err := ignoringEINTR(func() error { return unix.Flock(fd, how|unix.LOCK_NB) })
-	if err != unix.EWOULDBLOCK {
-		return err
+	for range spins {
+		err := ignoringEINTR(func() error { return unix.Flock(fd, how|unix.LOCK_NB) })
+		if err != unix.EWOULDBLOCK {
+			return err
+		}
+		pause := unix.NsecToTimeval(int64(spinTime))
+		unix.Select(0, nil, nil, nil, &pause)
 	}
 	if ctx.Err() != nil {
 		f.Close()
