@@ -55,14 +55,15 @@ func (b *Blocked) close() {
 	}
 }
 
-// blockedByLine says who is before us in the line of s; nil when nobody is. Under a supervisor only those count that need no grant either.
-func (c *change) blockedByLine(st *state.State, s *sight, mine *ticket) (*Blocked, error) {
+// blockedByLine says who is before us in the line of s; nil when nobody is.
+// Under a supervisor only those count that need no grant either.
+func (c *change) blockedByLine(st *state.State, rq *Request, s *sight, mine *ticket) (*Blocked, error) {
 	if st.Supervisor != nil {
 		ahead, err := c.exemptAhead(st, s.res, mine)
 		if err != nil || !ahead {
 			return nil, err
 		}
-		return c.blocked(st, nil, s, mine, nil)
+		return c.blocked(st, rq, s, mine, nil)
 	}
 	p, found, count, err := c.ahead(s.res, mine)
 	if err != nil || !found {

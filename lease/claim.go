@@ -256,7 +256,7 @@ func (c *change) gate(st *state.State, rq *Request, s *sight, mine *ticket, byTi
 		return -1, b, err
 	}
 	if grant < 0 {
-		ahead, err := c.blockedByLine(st, s, mine)
+		ahead, err := c.blockedByLine(st, rq, s, mine)
 		if err != nil || ahead != nil {
 			return -1, ahead, err
 		}

@@ -76,8 +76,8 @@ func (l *Lease) writeProcess() {
 
 // Watch calls lost, once, when somebody takes the lease away. Who forces writes
 // a byte into the witness before it renames; a byte that lies there already is
-// found too, however early it came (R7). The look takes the lock shared, so it
-// sees what the force has done.
+// found too, however early it came (R7). Check takes the lock shared, so it sees
+// what the force has done.
 func (l *Lease) Watch(lost func(error)) {
 	for _, h := range l.held {
 		fd, err := unix.FcntlInt(uintptr(h.witness), unix.F_DUPFD_CLOEXEC, 3)

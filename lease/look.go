@@ -160,7 +160,7 @@ func (s *sight) withoutHolder(now time.Time) {
 		}
 		// Another machine's, on a shared file system: the lock is not seen
 		// here, so its renewals must do, by the file system's own clock.
-		if s.renewedWithin(time.Duration(p.TTL * float64(time.Second))) {
+		if s.renewedWithin(p.ttl()) {
 			s.kind = Foreign
 			return
 		}
@@ -190,6 +190,7 @@ func (s *sight) renewedWithin(ttl time.Duration) bool {
 		return true // when in doubt it is alive
 	}
 	defer unix.Close(fd)
+	unix.Unlink(path)
 	s.base.chmod(fd)
 	if _, err := unix.Write(fd, []byte("\n")); err != nil || unix.Fstat(fd, &mark) != nil {
 		return true

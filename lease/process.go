@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -79,6 +80,15 @@ func (p *Process) encode() []byte {
 		o.Object("child", c)
 	}
 	return o.Line()
+}
+
+// ttl is how long the lease lives without a renewal. What can't be meant is a
+// minute: odd content loses nobody's lease.
+func (p *Process) ttl() time.Duration {
+	if p.TTL <= 0 {
+		return time.Minute
+	}
+	return time.Duration(min(p.TTL, 1e9) * float64(time.Second))
 }
 
 // machine is what tells this boot of this machine from others. What can't

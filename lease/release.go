@@ -212,8 +212,15 @@ func (l *Lease) Renew() error {
 }
 
 // Check says whether the lease is still its owner's: nil or a *LostError. It
-// reads first whether a force has written to the witness.
+// takes the lock shared, so that a force which has told us is through. The store
+// is one of its own: Check is called beside other uses of the lease.
 func (l *Lease) Check() error {
+	store := state.Store{Dir: l.base.Store.Dir, Modes: l.base.Store.Modes}
+	lock, err := store.Look(context.Background())
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
 	for _, one := range l.held {
 		if err := l.check(one); err != nil {
 			return err
@@ -244,6 +251,9 @@ func (l *Lease) rewrite(one *held) error {
 		return err
 	}
 	defer lock.Unlock()
+	if err := l.check(one); err != nil { // it may be another's by now
+		return err
+	}
 	h := l.request.Holder
 	h.Env, h.Since = one.res, l.since.UTC().Format(time.RFC3339)
 	return l.base.writeRecord(l.base.path(one.res), h)
