@@ -2,12 +2,12 @@ package state
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -59,7 +59,7 @@ type line struct {
 func (l *Locked) Log(e Event) error {
 	b := &encoder{b: append(make([]byte, 0, 512), '\n', '{')}
 	b.name("at")
-	b.b = append(e.At.UTC().AppendFormat(append(b.b, '"'), "2006-01-02T15:04:05.000Z07:00"), '"')
+	b.b = append(e.At.UTC().AppendFormat(append(b.b, '"'), logTime), '"')
 	b.string("by", e.By)
 	b.string("verb", e.Verb)
 	b.name("detail")
@@ -144,42 +144,84 @@ func (s *Store) eventFile(n int) string {
 
 // ReadEvents calls each with every event since a time, oldest first. A line
 // that isn't an event (torn by a crash, or somebody's) is passed over. It takes
-// no lock: lines are only ever appended.
+// no lock: lines are only ever appended, and the files are opened before the
+// first is read, the newest first, so that one that is put aside meanwhile is
+// neither missed nor seen twice.
 func (s *Store) ReadEvents(since time.Time, each func(Event)) error {
-	for n := OldEvents; n >= 0; n-- {
-		if err := s.readEvents(s.eventFile(n), since, each); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var files []*os.File
+	var seen []fs.FileInfo
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	for n := range OldEvents + 1 {
+		f, st, err := openEvents(s.eventFile(n))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+		if slices.ContainsFunc(seen, func(o fs.FileInfo) bool { return os.SameFile(o, st) }) {
+			files = files[:len(files)-1]
+			f.Close()
+			continue
+		}
+		seen = append(seen, st)
+	}
+	for _, f := range slices.Backward(files) {
+		if err := readEvents(f, since, each); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) readEvents(path string, since time.Time, each func(Event)) error {
+func openEvents(path string) (*os.File, fs.FileInfo, error) {
 	f, err := open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer f.Close()
-	if st, err := f.Stat(); err != nil {
-		return err
-	} else if !st.Mode().IsRegular() {
-		return &fs.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
-	} else if !since.IsZero() {
-		if err := seekSince(f, st.Size(), since); err != nil {
-			return err
-		}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = &fs.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
 	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, st, nil
+}
+
+// readEvents looks at every line: clocks are set back, so none can be skipped
+// for its place. One of ours that is too old is told by its text.
+func readEvents(f *os.File, since time.Time, each func(Event)) error {
+	const head = `{"at":"`
+	old := since.UTC().Format(logTime)
 	r := bufio.NewReaderSize(f, 64<<10)
+	var long []byte
 	for {
 		text, err := r.ReadSlice('\n')
-		if err == bufio.ErrBufferFull { // no event is that long
-			for err == bufio.ErrBufferFull {
-				_, err = r.ReadSlice('\n')
-			}
+		if err == bufio.ErrBufferFull {
+			long = append(long, text...)
 			continue
 		}
-		if e, ok := parseEvent(text); ok && !e.At.Before(since) {
-			each(e)
+		if len(long) > 0 {
+			text = append(long, text...)
+			long = long[:0]
+		}
+		tooOld := !since.IsZero() && len(text) > len(head)+len(old) && string(text[:len(head)]) == head &&
+			text[len(head)+len(old)-1] == 'Z' && text[len(head)+len(old)] == '"' && string(text[len(head):len(head)+len(old)]) < old
+		if !tooOld {
+			e, ok := quickEvent(string(text))
+			if !ok {
+				e, ok = parseEvent(text)
+			}
+			if ok && !e.At.Before(since) {
+				each(e)
+			}
 		}
 		if err == io.EOF {
 			return nil
@@ -189,6 +231,10 @@ func (s *Store) readEvents(path string, since time.Time, each func(Event)) error
 		}
 	}
 }
+
+// logTime is how the log writes a time: always as long, and in the order of
+// time as text.
+const logTime = "2006-01-02T15:04:05.000Z07:00"
 
 func parseEvent(text []byte) (Event, bool) {
 	var l line
@@ -200,46 +246,4 @@ func parseEvent(text []byte) (Event, bool) {
 		return Event{}, false
 	}
 	return Event{at, l.By, l.Verb, l.Detail}, true
-}
-
-// seekSince moves f to a line at or before the first event since a time, by
-// halving: the log is in the order of time, give or take a clock that was set.
-func seekSince(f *os.File, size int64, since time.Time) error {
-	const step = 64 << 10
-	lo, hi := int64(0), size // the line that begins at or before lo is too old
-	buf := make([]byte, 2*step)
-	for hi-lo > step {
-		mid := lo + (hi-lo)/2
-		n, err := f.ReadAt(buf, mid)
-		if err != nil && err != io.EOF {
-			return err
-		}
-		if old, known := firstEvent(buf[:n]); known && old.Before(since) {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	// A clock set back by less than this is seen through.
-	lo = max(0, lo-step)
-	_, err := f.Seek(lo, io.SeekStart)
-	return err
-}
-
-// firstEvent is the time of the first whole line in b.
-func firstEvent(b []byte) (time.Time, bool) {
-	for {
-		_, rest, ok := bytes.Cut(b, []byte("\n"))
-		if !ok {
-			return time.Time{}, false
-		}
-		text, _, ok := bytes.Cut(rest, []byte("\n"))
-		if !ok {
-			return time.Time{}, false
-		}
-		if e, ok := parseEvent(text); ok {
-			return e.At, true
-		}
-		b = rest
-	}
 }
