@@ -77,8 +77,9 @@ func takesValue(flag string) bool {
 		name, _, attached := strings.Cut(flag[2:], "=")
 		return !attached && slices.Contains(valueFlags, name)
 	}
-	// -w 5s, and -nw 5s; -w5s has it attached.
-	return strings.HasSuffix(flag, "w") || strings.HasSuffix(flag, "p") || strings.HasSuffix(flag, "E")
+	// -w 5s, and -nw 5s; -w5s has it attached, and so has -pnow.
+	i := strings.IndexAny(flag, "wpE")
+	return i > 0 && i == len(flag)-1
 }
 
 var valueFlags = []string{"dir", "session", "host-session", "name", "person", "team",

@@ -373,7 +373,7 @@ func (l *Lease) newProcess(fence int64) Process {
 	if p.PID == 0 {
 		p = thisProcess()
 	}
-	p.Token, p.TTL, p.Command, p.Fence = l.Token, l.request.TTL.Seconds(), l.request.Command, fence
+	p.Token, p.TTL, p.Command, p.Fence = l.Token, l.request.TTL.Seconds(), shortened(l.request.Command), fence
 	return p
 }
 

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"withlease/state"
@@ -89,9 +90,9 @@ func noGrantReason(g Gate) string {
 		return fmt.Sprintf("%s, and its supervisor %s is gone: ask for a new supervisor (withlease supervisor start) and then for the grant", ask, who)
 	case !g.RestartUntil.IsZero():
 		return fmt.Sprintf("%s, and its supervisor %s is away and may restart until %s: ask it then (withlease grant %s %s)",
-			ask, who, g.RestartUntil.Local().Format("15:04:05"), g.Resource, g.Caller.Label())
+			ask, who, g.RestartUntil.Local().Format("15:04:05"), g.Resource, ShellWord(g.Caller.Label()))
 	}
-	return fmt.Sprintf("%s: ask the supervisor %s (withlease grant %s %s)", ask, who, g.Resource, g.Caller.Label())
+	return fmt.Sprintf("%s: ask the supervisor %s (withlease grant %s %s)", ask, who, g.Resource, ShellWord(g.Caller.Label()))
 }
 
 func upgradeReason(g Gate, h *state.Hold) string {
@@ -106,7 +107,7 @@ func upgradeReason(g Gate, h *state.Hold) string {
 	if g.Supervisor != nil {
 		asked = "the supervisor " + g.Supervisor.Label()
 	}
-	return fmt.Sprintf("%s: wait for its end, or ask %s to let you through (withlease grant --unblock WHY %s %s)", s, asked, g.Resource, g.Caller.Label())
+	return fmt.Sprintf("%s: wait for its end, or ask %s to let you through (withlease grant --unblock WHY %s %s)", s, asked, g.Resource, ShellWord(g.Caller.Label()))
 }
 
 // claimable says whether a grant of res can still be claimed. It waits without
@@ -148,4 +149,19 @@ func Prune(st *state.State, held map[string]bool, now time.Time, ttl time.Durati
 		}
 	}
 	st.Grants = kept
+}
+
+// ShellWord is a word as a person types it for a shell. What others wrote must
+// not become a command when somebody pastes a hint that names it.
+func ShellWord(s string) string {
+	for i := range len(s) {
+		c := s[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_@%+=:,./-", c) >= 0) {
+			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+		}
+	}
+	if s == "" {
+		return "''"
+	}
+	return s
 }

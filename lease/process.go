@@ -31,6 +31,18 @@ type Process struct {
 	Child *PID `json:"child,omitempty"`
 }
 
+// shortened is as much of a command line as a record can keep: the kernel takes
+// some megabytes, and more than maxRecord is not read.
+func shortened(argv []string) []string {
+	left := maxRecord / 16 // as JSON a byte may take six
+	for i, arg := range argv {
+		if left -= len(arg) + 3; left < 0 {
+			return append(argv[:i:i], "...")
+		}
+	}
+	return argv
+}
+
 // thisProcess is what a record says of this process.
 func thisProcess() Process {
 	here := thisMachine()

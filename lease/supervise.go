@@ -162,7 +162,7 @@ func decides(st *state.State, by state.Party, force bool, what string) error {
 	case st.Supervisor == nil:
 		e.Reason = "no supervisor is recorded: become it (withlease supervisor start)"
 	case by.IsPerson():
-		e.Reason = fmt.Sprintf("%s %s here: ask it, or insist as a person (--force)", st.Supervisor.Label(), what)
+		e.Reason = fmt.Sprintf("%s %s here: ask it%s", st.Supervisor.Label(), what, insist(by))
 	default:
 		e.Reason = fmt.Sprintf("%s %s here, and %s is not it: ask it", st.Supervisor.Label(), what, by.Label())
 	}
@@ -184,10 +184,10 @@ func (b *Base) Supervise(ctx context.Context, who state.Party, pid int, force bo
 				took = old
 			case !until.IsZero():
 				return nil, &SupervisorError{old, fmt.Sprintf("%s supervises since %s; its process is away and may restart until %s: try again then",
-					old.Label(), old.Since.Local().Format("15:04"), until.Local().Format("15:04:05"))}
+					old.Label(), old.Since.Local().Format("15:04"), until.Local().Format("15:04:05")) + insist(who)}
 			default:
-				return nil, &SupervisorError{old, fmt.Sprintf("%s supervises since %s and is there: ask it to stop (withlease supervisor stop)",
-					old.Label(), old.Since.Local().Format("2006-01-02 15:04"))}
+				return nil, &SupervisorError{old, fmt.Sprintf("%s supervises since %s and is there: ask it to stop (withlease supervisor stop)%s",
+					old.Label(), old.Since.Local().Format("2006-01-02 15:04"), insist(who))}
 			}
 		}
 		since := now
@@ -200,6 +200,14 @@ func (b *Base) Supervise(ctx context.Context, who state.Party, pid int, force bo
 		return nil, nil
 	})
 	return took, err
+}
+
+// insist is what a person can do besides.
+func insist(who state.Party) string {
+	if who.IsPerson() {
+		return ", or insist as a person (--force)"
+	}
+	return ""
 }
 
 func cliName(p state.Party) string {
@@ -217,11 +225,7 @@ func (b *Base) Unsupervise(ctx context.Context, who state.Party, force bool) err
 			return nil, &SupervisorError{Reason: "no supervisor is recorded"}
 		}
 		if !st.Supervisor.Same(who) && !(force && who.IsPerson()) {
-			hint := "ask it"
-			if who.IsPerson() {
-				hint += ", or insist as a person (--force)"
-			}
-			return nil, &SupervisorError{st.Supervisor, fmt.Sprintf("%s supervises, not %s: %s", st.Supervisor.Label(), who.Label(), hint)}
+			return nil, &SupervisorError{st.Supervisor, fmt.Sprintf("%s supervises, not %s: ask it%s", st.Supervisor.Label(), who.Label(), insist(who))}
 		}
 		log(who, "supervisor.stop", state.Detail{Session: st.Supervisor.Session, To: st.Supervisor.Label()})
 		st.Supervisor, st.SupervisorCLI = nil, nil

@@ -32,7 +32,7 @@ func survivors(p *Process) []Member {
 		if err != nil || !younger(pid) || pid == self || p.Child != nil && pid == p.Child.PID {
 			continue
 		}
-		env, err := readFile("/proc/"+n+"/environ", unix.O_RDONLY, 1<<20)
+		env, err := readFile("/proc/"+n+"/environ", unix.O_RDONLY, 8<<20) // the kernel takes 6 MB
 		if err != nil || !hasToken(env, p.Token) {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,9 +20,10 @@ import (
 // child is a command that runs in our process group.
 type child struct {
 	pid   int
-	pidfd int  // -1 where there is none
-	group int  // our own process group
-	first bool // and its first process, which a shell looks at
+	pidfd int         // -1 where there is none
+	group int         // our own process group
+	first bool        // and its first process, which a shell looks at
+	front atomic.Bool // the group had the terminal when that could change last
 }
 
 // shared runs the command in share mode.
@@ -48,21 +50,25 @@ func (r *run) shared() (Exit, error) {
 	r.forward = func(s signals.Signal) {
 		// What the terminal sent before the command was there reached us only.
 		early := s.FromKernel && s.At.Before(r.forked)
-		hangUp := s.FromKernel && s.Number == unix.SIGHUP
-		// A session's leader alone is told that the terminal is gone (tty_io.c); the
-		// others hear of it when it ends, and we wait for the command.
-		sid, _ := unix.Getsid(0)
-		leader := hangUp && sid == os.Getpid()
-		if early || leader || signals.Shared(s, inForeground(), c.started) {
-			c.signal(s.Number)
+		leader, shells := false, false
+		if s.Number == unix.SIGHUP {
+			// A session's leader alone is told that the terminal is gone (tty_io.c); the
+			// others hear of it when it ends, and we wait for the command. A shell that
+			// leads tells its jobs, each as a group.
+			sid, _ := unix.Getsid(0)
+			leader = s.FromKernel && sid == os.Getpid()
+			shells = s.Sender == sid && !hasTerminal()
+			if c.front.Load() {
+				time.AfterFunc(r.Grace, func() { r.hungUp(c) })
+			}
 		}
-		if hangUp {
-			time.AfterFunc(r.Grace, func() { r.hungUp(c) })
+		if early || leader || !shells && signals.Shared(s, inForeground(), c.started) {
+			c.signal(s.Number)
 		}
 	}
 	r.phase = running
 	r.mu.Unlock()
-	c.catchStop()
+	c.jobControl()
 
 	r.lease.NoteChild(c.pid)
 	if c.endsWithin(shortRun) {
@@ -112,19 +118,22 @@ func (c *child) wait() syscall.WaitStatus {
 	}
 }
 
-// catchStop keeps a job's first process running at ^Z until its command has
+// jobControl keeps a job's first process running at ^Z until its command has
 // stopped: a command that ignores it, or has to tidy up before, isn't a stopped
 // job, and one that reads would take the first keys that are typed at the
 // shell's prompt. Where make or a script comes first, the shell looks at that.
-func (c *child) catchStop() {
-	if !c.first || signals.Ignored(unix.SIGTSTP) {
-		return
+func (c *child) jobControl() {
+	c.front.Store(inForeground())
+	jobs := make(chan os.Signal, 4)
+	signal.Notify(jobs, unix.SIGCONT)
+	if c.first && !signals.Ignored(unix.SIGTSTP) {
+		signal.Notify(jobs, unix.SIGTSTP)
 	}
-	tstp := make(chan os.Signal, 1)
-	signal.Notify(tstp, unix.SIGTSTP)
 	go func() {
-		for range tstp {
-			if !inForeground() { // sent by kill, and to us alone
+		for s := range jobs {
+			front := inForeground()
+			c.front.Store(front)
+			if s == unix.SIGTSTP && !front { // sent by kill, and to us alone
 				c.signal(unix.SIGTSTP)
 			}
 		}
@@ -182,11 +191,10 @@ func (c *child) news() (ws syscall.WaitStatus, news bool) {
 // hungUp ends a command that has outlived the terminal that it had in the
 // foreground, with what else is in the group. Whoever wants one to outlive it
 // puts nohup in front of withlease: then we don't hear of it either. A job in
-// the background is told by its shell and not by the kernel, and is left alone.
+// the background is left alone (nohup server &).
 func (r *run) hungUp(c *child) {
-	if t := openTerminal(); t != nil {
-		t.Close() // its shell has ended, and left it stopped: not the terminal
-		return
+	if hasTerminal() {
+		return // somebody sent the HUP
 	}
 	c.signal(unix.SIGKILL)
 	for _, m := range r.lease.Members() {

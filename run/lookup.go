@@ -23,12 +23,12 @@ func (e *startError) Error() string { return e.text }
 // lookUp finds the executable as execvp(3) does: before the wait, because 127
 // must not cost one. Not os/exec's LookPath, which refuses what a relative
 // entry of PATH finds and can't tell 126 from 127.
-func lookUp(name, path string) (string, Exit, error) {
+func lookUp(name, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		if err := executable(name); err != nil {
-			return "", Exit{Code: codeOf(err)}, &startError{codeOf(err), fmt.Sprintf("%s: %v", show(name), reason(err))}
+			return "", &startError{codeOf(err), fmt.Sprintf("%s: %v", show(name), reason(err))}
 		}
-		return name, Exit{}, nil
+		return name, nil
 	}
 	denied := ""
 	for _, dir := range filepath.SplitList(path) {
@@ -38,15 +38,15 @@ func lookUp(name, path string) (string, Exit, error) {
 		}
 		switch err := executable(file); {
 		case err == nil:
-			return file, Exit{}, nil
+			return file, nil
 		case codeOf(err) == ExitNotExec && denied == "":
 			denied = file
 		}
 	}
 	if denied != "" {
-		return "", Exit{Code: ExitNotExec}, &startError{ExitNotExec, fmt.Sprintf("%s: found as %s, which can't be executed", show(name), show(denied))}
+		return "", &startError{ExitNotExec, fmt.Sprintf("%s: found as %s, which can't be executed", show(name), show(denied))}
 	}
-	return "", Exit{Code: ExitNotFound}, &startError{ExitNotFound, fmt.Sprintf("%s: command not found; nothing was claimed", show(name))}
+	return "", &startError{ExitNotFound, fmt.Sprintf("%s: command not found; nothing was claimed", show(name))}
 }
 
 func executable(file string) error {

@@ -136,9 +136,8 @@ func (s *Session) Run(c Command, sigs <-chan signals.Signal, ready func()) (exit
 		return r.fail(err)
 	}
 	var err error
-	if r.path, exit, err = lookUp(c.Argv[0], s.Getenv("PATH")); err != nil {
-		say(s.Stderr, "%s", Explain(err))
-		return exit
+	if r.path, err = lookUp(c.Argv[0], s.Getenv("PATH")); err != nil {
+		return r.notStarted(err)
 	}
 	if r.base, err = s.Base(); err != nil {
 		return r.fail(err)
@@ -153,6 +152,9 @@ func (s *Session) Run(c Command, sigs <-chan signals.Signal, ready func()) (exit
 	}
 	if r.lease, err = r.acquire(ctx, nested, ready); err != nil {
 		return r.notHeld(err)
+	}
+	if r.Verbose {
+		say(s.Stderr, "claimed %s", strings.Join(r.lease.Resources(), " and "))
 	}
 	exit, err = r.start()
 	r.release(exit, err)

@@ -20,6 +20,16 @@ func openTerminal() *os.File {
 	return os.NewFile(uintptr(fd), "/dev/tty")
 }
 
+// hasTerminal says whether there is a controlling terminal.
+func hasTerminal() bool {
+	t := openTerminal()
+	if t == nil {
+		return false
+	}
+	t.Close()
+	return true
+}
+
 // foreground is the foreground process group of a terminal, 0 when that can't
 // be told (it is not the controlling one).
 func foregroundGroup(fd int) int {

@@ -123,7 +123,7 @@ func (t *teller) refused(b *lease.Blocked) {
 	case t.Wait > 0:
 		line += fmt.Sprintf("; waited %s", ago(now.Sub(t.since)))
 	}
-	again += strings.Join(t.Resources, " ") + " -- " + commandLine(t.Argv)
+	again += strings.Join(t.Resources, " ") + " -- " + exactly(t.Argv)
 	verb := "to wait for it"
 	if !b.Kept.IsZero() {
 		verb = "to come back"

@@ -198,19 +198,15 @@ func commandLine(argv []string) string {
 	return showAt(strings.Join(words, " "), 80)
 }
 
-// shellWord is a word as a person types it for a shell. What others wrote must
-// not become a command when somebody pastes a hint that names it.
-func shellWord(s string) string {
-	for i := range len(s) {
-		c := s[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_@%+=:,./-", c) >= 0) {
-			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-		}
+func shellWord(s string) string { return lease.ShellWord(s) }
+
+// exactly is a command as it is typed again: every word, and all of it.
+func exactly(argv []string) string {
+	var words []string
+	for _, a := range argv {
+		words = append(words, shellWord(a))
 	}
-	if s == "" {
-		return "''"
-	}
-	return s
+	return showAt(strings.Join(words, " "), 4000)
 }
 
 func parent(p string) string { return filepath.Dir(p) }

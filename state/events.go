@@ -205,7 +205,9 @@ func readEvents(f *os.File, since time.Time, each func(Event)) error {
 	for {
 		text, err := r.ReadSlice('\n')
 		if err == bufio.ErrBufferFull {
-			long = append(long, text...)
+			if len(long) < 1<<20 { // what is longer is nobody's event
+				long = append(long, text...)
+			}
 			continue
 		}
 		if len(long) > 0 {

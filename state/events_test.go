@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -490,7 +491,7 @@ func TestReadSince(t *testing.T) {
 	}
 }
 
-// Around the sizes of the buffers and of the halving, nothing is passed over.
+// Around the sizes of the buffers nothing is passed over.
 func TestReadSinceAtTheEdges(t *testing.T) {
 	const step = 64 << 10
 	line := func(at time.Time, size int) string {
@@ -550,18 +551,25 @@ func TestLogIsNoFile(t *testing.T) { // B58
 	}
 }
 
-// What is read by hand (a huge log of one line) costs no memory of its size.
+// A huge line, of zeros that a crash left or of junk, costs no memory of its
+// size.
 func TestReadHugeLine(t *testing.T) {
 	s := newStore(t)
 	write(t, s.Events(), "{")
 	must(t, os.Truncate(s.Events(), 200<<20))
 	l := lock(t, s)
 	must(t, l.Log(state.Event{At: t0, By: "b", Verb: "after"}))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	promptly(t, func() {
 		if es := events(t, s, t0); len(es) != 1 || es[0].Verb != "after" {
 			t.Errorf("got %v", es)
 		}
 	})
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 32<<20 {
+		t.Errorf("%d MiB were allocated", n>>20)
+	}
 }
 
 // Reading the last day of 100,000 events takes milliseconds; the time is
