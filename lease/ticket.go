@@ -91,6 +91,10 @@ func (b *Base) numbers(res string) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
+	return numbersIn(names), nil
+}
+
+func numbersIn(names []string) []int64 {
 	var ns []int64
 	for _, name := range names {
 		if n, err := strconv.ParseInt(name, 10, 64); err == nil && n > 0 && n <= maxNumber && name == strconv.FormatInt(n, 10) {
@@ -98,6 +102,28 @@ func (b *Base) numbers(res string) ([]int64, error) {
 		}
 	}
 	slices.Sort(ns)
+	return ns
+}
+
+// line is numbers under the lock, where nobody is making a ticket: what a killed
+// process left half-made goes.
+func (c *change) line(res string) ([]int64, error) {
+	names, err := readNames(c.queue(res))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ns := numbersIn(names)
+	for _, name := range names {
+		text, json := strings.CutSuffix(name, ".json")
+		n, err := strconv.ParseInt(strings.TrimPrefix(text, "."), 10, 64)
+		_, there := slices.BinarySearch(ns, n)
+		if name == ".new.json" || err == nil && (name[0] == '.' || json && !there) {
+			unix.Unlink(filepath.Join(c.queue(res), name))
+		}
+	}
 	return ns, nil
 }
 
@@ -134,7 +160,7 @@ func (c *change) next(res string, place bool) (n int64, ns []int64, err error) {
 		}
 	}
 	if place || length == 0 {
-		if ns, err = c.numbers(res); err != nil {
+		if ns, err = c.line(res); err != nil {
 			return 0, nil, err
 		}
 		if len(ns) > 0 {
@@ -285,7 +311,7 @@ func (c *change) ahead(res string, mine *ticket) (p place, found bool, count int
 	var ns []int64
 	if mine != nil {
 		ns = mine.earlier
-	} else if ns, err = c.numbers(res); err != nil {
+	} else if ns, err = c.line(res); err != nil {
 		return p, false, 0, err
 	}
 	for len(ns) > 0 && !found {

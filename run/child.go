@@ -132,7 +132,9 @@ func (c *child) jobControl() {
 	go func() {
 		for s := range jobs {
 			front := inForeground()
-			c.front.Store(front)
+			if front || hasTerminal() { // a hang-up brings a CONT too
+				c.front.Store(front)
+			}
 			if s == unix.SIGTSTP && !front { // sent by kill, and to us alone
 				c.signal(unix.SIGTSTP)
 			}
@@ -151,7 +153,7 @@ func (c *child) stopped() (ws syscall.WaitStatus, ended bool) {
 		// the command does too.
 		time.Sleep(15 * time.Millisecond)
 	}
-	if ws, news := c.news(); news {
+	if ws, news := c.news(); news && !ws.Stopped() {
 		return ws, !ws.Continued()
 	}
 	t := openTerminal()
@@ -159,32 +161,36 @@ func (c *child) stopped() (ws syscall.WaitStatus, ended bool) {
 		return 0, false // no terminal, no job control: whoever stopped it continues it
 	}
 	defer t.Close()
-	group, _ := unix.Getpgid(c.pid)
-	had := group > 0 && foregroundGroup(int(t.Fd())) == group
-
-	if !stopGroup(unix.SIGTSTP) {
-		return 0, false // whoever stopped it continues it
+	for {
+		group, _ := unix.Getpgid(c.pid)
+		had := group > 0 && foregroundGroup(int(t.Fd())) == group
+		if !stopGroup(unix.SIGTSTP) {
+			return 0, false // whoever stopped it continues it
+		}
+		// The shell has continued us, in the foreground or not, and with us the
+		// command when it is of our group. It may have been stopped again since.
+		ws, news := c.news()
+		switch {
+		case news && ws.Stopped():
+			continue
+		case news:
+			return ws, !ws.Continued()
+		case group > 0 && group != c.group:
+			if had && foregroundGroup(int(t.Fd())) == c.group {
+				setForegroundGroup(int(t.Fd()), group)
+			}
+			unix.Kill(-group, unix.SIGCONT)
+		default: // only we were
+			c.signal(unix.SIGCONT)
+		}
+		return 0, false
 	}
-
-	// The shell has continued us, in the foreground or not, and with us the
-	// command when it is of our group.
-	if ws, news := c.news(); news {
-		return ws, !ws.Continued()
-	}
-	if had && group != c.group && foregroundGroup(int(t.Fd())) == c.group {
-		setForegroundGroup(int(t.Fd()), group)
-	}
-	if group > 0 && group != c.group {
-		unix.Kill(-group, unix.SIGCONT)
-	} else {
-		c.signal(unix.SIGCONT)
-	}
-	return 0, false
 }
 
-// news says whether a stopped command was continued, or has ended.
+// news says whether a stopped command was continued, was stopped once more, or
+// has ended.
 func (c *child) news() (ws syscall.WaitStatus, news bool) {
-	pid, err := syscall.Wait4(c.pid, &ws, syscall.WCONTINUED|syscall.WNOHANG, nil)
+	pid, err := syscall.Wait4(c.pid, &ws, syscall.WUNTRACED|syscall.WCONTINUED|syscall.WNOHANG, nil)
 	return ws, err == nil && pid == c.pid
 }
 
