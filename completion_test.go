@@ -155,7 +155,7 @@ func TestCompletionVerb(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.Command("withlease", "completion", shell)
-		cmd.Env = []string{"HOME=/nonexistent", "PATH=" + os.Getenv("PATH")}
+		cmd.Env = []string{"HOME=/dev/null", "PATH=" + os.Getenv("PATH")}
 		got, err := cmd.CombinedOutput()
 		if err != nil || string(got) != string(want) || completions.Script(shell) != string(want) {
 			t.Errorf("withlease completion %s: %v, %d bytes; %s has %d", shell, err, len(got), file, len(want))

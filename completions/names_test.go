@@ -194,7 +194,7 @@ func TestWithoutNames(t *testing.T) {
 	}
 	for _, name := range shells {
 		for what, env := range map[string][]string{
-			"no home":    {"HOME=/nonexistent", "XDG_CONFIG_HOME=/no"},
+			"no home":    {"HOME=/dev/null", "XDG_CONFIG_HOME=/no"},
 			"no program": {"PATH=" + noProgram, "WITHLEASE_DIR=" + empty},
 		} {
 			t.Run(name+"/"+what, func(t *testing.T) {

@@ -67,13 +67,13 @@ func Explain(err error) string {
 	var dir *lease.DirError
 	switch {
 	case errors.As(err, &broken):
-		return fmt.Sprintf("%s: it is left as it is; repair it or move it away (without it nobody supervises and nothing is granted)", show(broken.Error()))
+		return fmt.Sprintf("%s: it is left as it is; repair it or move it away (without it nobody supervises and nothing is granted)", show(broken.Path)+": "+show(broken.Err.Error()))
 	case errors.As(err, &name):
 		return name.Error()
 	case errors.As(err, &dir):
-		return show(dir.Error())
+		return fmt.Sprintf("%s: %s: %s", show(dir.Resource), show(dir.Path), show(dir.Err.Error()))
 	case errors.As(err, &path):
-		return show(fmt.Sprintf("%s %s: %v", path.Op, path.Path, path.Err)) + hint(path)
+		return fmt.Sprintf("%s %s: %s", path.Op, show(path.Path), show(path.Err.Error())) + hint(path)
 	}
 	return show(err.Error())
 }

@@ -126,7 +126,11 @@ func newTerminal() (t *terminal, err error) {
 func (t *terminal) adopt() {
 	if !t.adopted {
 		t.adopted = true
-		unix.IoctlSetTermios(t.master, setTermios, &t.saved)
+		s := t.saved
+		if inPipeline() {
+			s.Oflag &^= unix.OPOST // the user's does it, raw or not
+		}
+		unix.IoctlSetTermios(t.master, setTermios, &s)
 	}
 }
 
@@ -136,8 +140,10 @@ func (t *terminal) adopt() {
 // trifectatechfoundation/sudo-rs#1260). When the command wants the terminal all
 // the same, the kernel stops it, and we hear of that.
 func (t *terminal) wanted() bool {
-	return t.user == nil || t.inFront() && isTerminal(0) && isTerminal(1)
+	return t.user == nil || t.inFront() && !inPipeline()
 }
+
+func inPipeline() bool { return !isTerminal(0) || !isTerminal(1) }
 
 func (t *terminal) close() {
 	for _, f := range []*os.File{t.user, t.masterFile, t.slaveFile} {
@@ -148,12 +154,11 @@ func (t *terminal) close() {
 }
 
 // rawSettings are s with everything off that would touch a byte (cfmakeraw(3)).
-// But when stdout is no terminal it goes through by itself, and what the user's
-// still shows of us are lines: its output processing stays on
-// (sudo-project/sudo#258).
+// But in a pipeline what the user's terminal shows are lines, ours and those of
+// the other programs: its output processing stays on (sudo-project/sudo#258).
 func rawSettings(s unix.Termios) unix.Termios {
 	s.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
-	if isTerminal(1) {
+	if !inPipeline() {
 		s.Oflag &^= unix.OPOST
 	}
 	s.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN

@@ -34,11 +34,12 @@ func setOf(list []syscall.Signal) (set sigset) {
 // together with its sender; os/signal hides it. The signals are blocked on this
 // thread and unblocked while it waits, so what comes in between goes to another
 // thread, and to the net of Notify.
-func receive(list []syscall.Signal, in *post, done chan int) {
+func receive(list []syscall.Signal, in *post, done chan int, parked chan<- struct{}) {
 	set := setOf(list) | setOf([]syscall.Signal{wakeSignal})
 	var old sigset
 	sigprocmask(unix.SIG_BLOCK, set, &old)
 	defer sigprocmask(unix.SIG_SETMASK, old, nil)
+	close(parked)
 	for len(done) == 0 {
 		var info siginfo
 		n, _, errno := syscall.Syscall6(unix.SYS_RT_SIGTIMEDWAIT,

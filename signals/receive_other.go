@@ -8,7 +8,8 @@ import "syscall"
 var more = []syscall.Signal{syscall.SIGINFO}
 
 // receive leaves it to Notify, which doesn't know the sender.
-func receive(list []syscall.Signal, in *post, done chan int) {
+func receive(list []syscall.Signal, in *post, done chan int, parked chan<- struct{}) {
+	close(parked)
 	done <- <-done
 }
 

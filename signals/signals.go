@@ -88,11 +88,12 @@ func Main(body func(sigs <-chan Signal, ready func()) int) int {
 	}()
 	done := make(chan int, 1)
 	main := threadID()
+	parked := make(chan struct{}) // on a busy machine this thread may come late
 	go func() {
-		done <- body(in.out, func() { <-registered })
+		done <- body(in.out, func() { <-registered; <-parked })
 		wake(main)
 	}()
-	receive(list, in, done)
+	receive(list, in, done, parked)
 	return <-done
 }
 

@@ -474,6 +474,11 @@ func TestDocumentIsNoFile(t *testing.T) {
 				var broken *state.BrokenError
 				if !errors.As(err, &broken) || st != nil || broken.Path != s.Path() {
 					t.Errorf("got %v, %T %v", st, err, err)
+					return
+				}
+				if why := broken.Error(); strings.Contains(name, "link") != strings.HasSuffix(why, ": is a symbolic link") ||
+					strings.Contains(name, "huge") != strings.Contains(why, fmt.Sprint(state.MaxDocument+1)) {
+					t.Errorf("%s: %s", name, why)
 				}
 			})
 			if after, err := os.Lstat(s.Path()); err != nil || !os.SameFile(before, after) || after.Mode() != before.Mode() || after.Size() != before.Size() {

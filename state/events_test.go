@@ -326,6 +326,46 @@ func TestReadDuringRotation(t *testing.T) {
 	}
 }
 
+// The same at any moment, also between the opening of two files: once a reading
+// the log is put aside, as rotate does it. Each file has one event, numbered.
+func TestReadAtAnyMomentOfARotation(t *testing.T) {
+	s := newStore(t)
+	put := func(n int64) {
+		write(t, filepath.Join(s.Dir, "next"), fmt.Sprintf(`{"at":"2026-03-04T05:06:07Z","by":"b","verb":"v","detail":{"fence":%d}}`+"\n", n))
+		must(t, os.Rename(filepath.Join(s.Dir, "next"), s.Events()))
+	}
+	var last int64
+	put(last)
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		begin, done := make(chan struct{}), make(chan struct{})
+		spin := r.IntN(20_000)
+		go func() {
+			defer close(done)
+			<-begin
+			for range spin {
+			}
+			for n := state.OldEvents; n > 0; n-- {
+				os.Rename(logFile(s, n-1), logFile(s, n))
+			}
+		}()
+		close(begin)
+		next := last - min(last, state.OldEvents)
+		for _, e := range events(t, s, time.Time{}) {
+			if e.Detail.Fence != next && !(next == last-state.OldEvents && e.Detail.Fence == next+1) { // the oldest may be gone
+				t.Fatalf("event %d is read where %d should be", e.Detail.Fence, next)
+			}
+			next = e.Detail.Fence + 1
+		}
+		if next != last+1 {
+			t.Fatalf("the last event that is read is %d, not %d", next-1, last)
+		}
+		<-done
+		last++
+		put(last)
+	}
+}
+
 // scan is what ReadEvents must give, read the long way: every line of every
 // file, by encoding/json.
 func scan(t *testing.T, s *state.Store) (es []state.Event) {
