@@ -116,9 +116,11 @@ func (c *change) newBlocked(st *state.State, s *sight) *Blocked {
 // blocked says what a request that isn't behind anybody's ticket waits for, or,
 // under a supervisor, whatever it waits for.
 //
-// Who watches the holder [wait.3]: the first in line, and under a supervisor
-// also who may claim next, the one after, and the parties that need no grant.
-// All others watch the place ahead of them, so that there always is a first.
+// Who watches the holder: the first in line, and where grants decide the first
+// two grantees that wait, and the parties that need no grant [wait.3, wait.5].
+// A later grantee watches the grantee before it that waits, in the order of the
+// grants [wait.6]; all others watch the place ahead of them, so that there
+// always is a first. Two, because the first may be stopped.
 func (c *change) blocked(st *state.State, rq *Request, s *sight, mine *ticket, refused *Refusal) (*Blocked, error) {
 	b := c.newBlocked(st, s)
 	b.Refused = refused
@@ -134,7 +136,16 @@ func (c *change) blocked(st *state.State, rq *Request, s *sight, mine *ticket, r
 	if hold != nil && !hold.Until.IsZero() {
 		b.soonest(hold.Until) // nobody announces that it has run out
 	}
-	if behind && p.live && st.Supervisor != nil && !c.mayBeNext(st, rq.party(), s, hold != nil) {
+	if st.Supervisor != nil || hold != nil {
+		place, granted, holder := c.granteeAhead(st, rq.party(), s, hold != nil)
+		if granted || holder {
+			if p.watch >= 0 {
+				unix.Close(p.watch)
+			}
+			p, behind = place, !holder
+		}
+	}
+	if behind && p.live && (st.Supervisor != nil || hold != nil) {
 		if b.watch = p.watch; b.watch < 0 {
 			b.soonest(c.now.Add(Recheck))
 		}
@@ -170,19 +181,6 @@ func (b *Blocked) soonest(t time.Time) {
 	if b.recheck.IsZero() || t.Before(b.recheck) {
 		b.recheck = t
 	}
-}
-
-// mayBeNext says whether a party needs no grant, or has one of the next two.
-func (c *change) mayBeNext(st *state.State, who state.Party, s *sight, hold bool) bool {
-	if !hold && (who.IsPerson() || st.Supervisor.Same(who)) {
-		return true
-	}
-	pending := Pending(st, s.res, s.held(), c.now, GrantTTL)
-	if hold {
-		pending = slices.DeleteFunc(pending, func(g state.Grant) bool { return g.UpgradeUnblock == "" })
-	}
-	pending = pending[:min(len(pending), 2)]
-	return slices.ContainsFunc(pending, func(g state.Grant) bool { return g.To.Same(who) })
 }
 
 // refresh looks again, without the lock, at what people are shown.

@@ -3,6 +3,7 @@ package lease
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,4 +81,89 @@ func parseIndexLine(line string) (n int64, p state.Party, ok bool) {
 		rest = strings.TrimPrefix(rest[len(quoted):], " ")
 	}
 	return n, p, rest == "\n"
+}
+
+// parties of a line under one look.
+type lineup struct {
+	*change
+	res     string
+	numbers []int64
+	index   map[int64]state.Party
+}
+
+// lineOf reads a line and whose its places are.
+func (c *change) lineOf(res string) *lineup {
+	l := &lineup{change: c, res: res}
+	if l.numbers, _ = c.Base.numbers(res); len(l.numbers) > 0 {
+		l.index = c.parties(res)
+	}
+	return l
+}
+
+func (l *lineup) who(n int64) state.Party {
+	who, known := l.index[n]
+	if !known {
+		who = l.waiter(l.res, n).Who()
+	}
+	return who
+}
+
+// place is a live place of a party, open for its hang-up; ok is false when
+// nobody of it waits.
+func (l *lineup) place(p state.Party) (found place, ok bool) {
+	for _, n := range l.numbers {
+		if !l.who(n).Same(p) {
+			continue
+		}
+		seen, there := l.seePlace(l.res, n, l.now)
+		if there && seen.live {
+			return seen, true
+		}
+	}
+	return place{watch: -1}, false
+}
+
+// wakeParty pokes the places of a party, and says whether any was live.
+func (l *lineup) wakeParty(p state.Party) (live bool) {
+	for _, n := range l.numbers {
+		if l.who(n).Same(p) && l.wakePlace(l.res, n, l.now) {
+			live = true
+		}
+	}
+	return live
+}
+
+// granteeAhead says what somebody watches where grants decide: the holder, when
+// it needs no grant or only one grantee that waits comes before it; else the
+// place of the grantee just before it that waits. granted is false when it has
+// no grant.
+func (c *change) granteeAhead(st *state.State, who state.Party, s *sight, hold bool) (p place, granted, holder bool) {
+	p.watch = -1
+	if !hold && (who.IsPerson() || st.Supervisor.Same(who)) {
+		return p, false, true
+	}
+	pending := c.pending(st, s.res, s.held(), hold)
+	mine := slices.IndexFunc(pending, func(g state.Grant) bool { return g.To.Same(who) })
+	if mine < 0 {
+		return p, false, false
+	}
+	l := c.lineOf(s.res)
+	live := 0
+	for i := 0; i < mine && live < 2; i++ {
+		if first, ok := l.place(pending[i].To); ok {
+			live++
+			if first.watch >= 0 {
+				unix.Close(first.watch)
+			}
+		}
+	}
+	if live < 2 {
+		return p, true, true
+	}
+	for i := mine - 1; i >= 0; i-- {
+		if before, ok := l.place(pending[i].To); ok {
+			return before, true, false
+		}
+	}
+	return p, true, true
 }

@@ -30,7 +30,10 @@ func (b *Base) Away(st *state.State, now time.Time) (until time.Time, gone bool)
 // Change runs f on the document under the lock, saves it, and wakes those who
 // wait for resources (all lines when it is nil). An error of f saves nothing.
 // Errors are f's, a *state.BrokenError or an *fs.PathError.
-func (b *Base) Change(ctx context.Context, f func(st *state.State, held func(string) bool, log Logger) (resources []string, err error)) error {
+//
+// f is given what to look, log, and wake a party with: the document's own order
+// wakes those whose turn has come.
+func (b *Base) Change(ctx context.Context, f func(st *state.State, held func(string) bool, log Logger, wake func(state.Party)) (resources []string, err error)) error {
 	if err := b.Make(); err != nil {
 		return err
 	}
@@ -55,9 +58,10 @@ func (b *Base) Change(ctx context.Context, f func(st *state.State, held func(str
 		return s.held()
 	}
 	var events []func()
+	var also []state.Party
 	resources, err := f(st, held, func(by state.Party, verb string, d state.Detail) {
 		events = append(events, func() { c.log(by.Label(), verb, d) })
-	})
+	}, func(p state.Party) { also = append(also, p) })
 	if err != nil {
 		l.Forget()
 		return err
@@ -75,6 +79,10 @@ func (b *Base) Change(ctx context.Context, f func(st *state.State, held func(str
 	} else {
 		for _, res := range resources {
 			c.wake(st, res, true)
+			l := c.lineOf(res)
+			for _, p := range also {
+				l.wakeParty(p)
+			}
 		}
 	}
 	step("grant.2")
@@ -108,7 +116,7 @@ func (b *Base) Grant(ctx context.Context, g Grant) error {
 			return err
 		}
 	}
-	return b.Change(ctx, func(st *state.State, held func(string) bool, log Logger) ([]string, error) {
+	return b.Change(ctx, func(st *state.State, held func(string) bool, log Logger, wake func(state.Party)) ([]string, error) {
 		now := time.Now().UTC()
 		if err := decides(st, g.By, g.Force, "grants"); err != nil {
 			return nil, err
@@ -123,6 +131,7 @@ func (b *Base) Grant(ctx context.Context, g Grant) error {
 		Prune(st, busy, now, GrantTTL)
 		for _, res := range g.Resources {
 			st.Grants = append(st.Grants, state.Grant{Resource: res, To: g.To, By: g.By, At: now, UpgradeUnblock: g.Unblock, BudgetGiB: g.BudgetGiB})
+			wake(g.To) // [grant.1]
 			log(g.By, "grant", state.Detail{Resource: res, Session: g.To.Session, To: g.To.Label(), Reason: g.Unblock})
 		}
 		return g.Resources, nil
@@ -132,14 +141,19 @@ func (b *Base) Grant(ctx context.Context, g Grant) error {
 // Revoke takes back the pending grants of the resources to a party, and says
 // how many those were.
 func (b *Base) Revoke(ctx context.Context, resources []string, to, by state.Party, force bool) (n int, err error) {
-	err = b.Change(ctx, func(st *state.State, _ func(string) bool, log Logger) ([]string, error) {
+	err = b.Change(ctx, func(st *state.State, _ func(string) bool, log Logger, wake func(state.Party)) ([]string, error) {
 		if err := decides(st, by, force, "revokes"); err != nil {
 			return nil, err
 		}
 		kept := st.Grants[:0:0]
-		for _, g := range st.Grants {
+		for i, g := range st.Grants {
 			if slices.Contains(resources, g.Resource) && g.To.Same(to) {
 				n++
+				// [revoke.1] Whose it was, and, for it is rare, all behind it.
+				wake(g.To)
+				for _, later := range st.Grants[i+1:] {
+					wake(later.To)
+				}
 				log(by, "revoke", state.Detail{Resource: g.Resource, Session: g.To.Session, To: g.To.Label()})
 				continue
 			}
@@ -173,7 +187,7 @@ func decides(st *state.State, by state.Party, force bool, what string) error {
 // seen to live (pid 0: none, it counts as there). Another party's is taken over
 // only when it is gone; the grants stay as they are.
 func (b *Base) Supervise(ctx context.Context, who state.Party, pid int, force bool) (took *state.Supervisor, err error) {
-	err = b.Change(ctx, func(st *state.State, _ func(string) bool, log Logger) ([]string, error) {
+	err = b.Change(ctx, func(st *state.State, _ func(string) bool, log Logger, _ func(state.Party)) ([]string, error) {
 		now := time.Now().UTC()
 		watchSupervisor(st, now)
 		old := st.Supervisor
@@ -220,7 +234,7 @@ func cliName(p state.Party) string {
 // Unsupervise ends the supervision, and with it every plain grant: tickets
 // decide from here on. Grants through an upgrade stay.
 func (b *Base) Unsupervise(ctx context.Context, who state.Party, force bool) error {
-	return b.Change(ctx, func(st *state.State, _ func(string) bool, log Logger) ([]string, error) {
+	return b.Change(ctx, func(st *state.State, _ func(string) bool, log Logger, _ func(state.Party)) ([]string, error) {
 		if st.Supervisor == nil {
 			return nil, &SupervisorError{Reason: "no supervisor is recorded"}
 		}
@@ -286,7 +300,7 @@ func (b *Base) Upgrade(ctx context.Context, target, reason string, until time.Ti
 	if _, err := installation(target); err != nil {
 		return err
 	}
-	return b.Change(ctx, func(st *state.State, _ func(string) bool, log Logger) ([]string, error) {
+	return b.Change(ctx, func(st *state.State, _ func(string) bool, log Logger, _ func(state.Party)) ([]string, error) {
 		now := time.Now().UTC()
 		for _, h := range st.Holds {
 			if h.Target == "upgrade:"+target && h.Active(now) {
@@ -306,7 +320,7 @@ func (b *Base) EndUpgrade(ctx context.Context, target string, by state.Party) er
 	if err != nil {
 		return err
 	}
-	return b.Change(ctx, func(st *state.State, _ func(string) bool, log Logger) ([]string, error) {
+	return b.Change(ctx, func(st *state.State, _ func(string) bool, log Logger, _ func(state.Party)) ([]string, error) {
 		now := time.Now().UTC()
 		lifted := false
 		for i := range st.Holds {

@@ -396,8 +396,8 @@ func (b *Base) wakePlace(res string, n int64, now time.Time) bool {
 
 // wake tells whom it concerns that res is about to be free, or that whose turn
 // it is has changed [wake]. Without a supervisor that is the first in line;
-// with one it is who may claim next and the one after, and the parties that
-// need no grant. It comes before the change: who is woken waits on the lock for
+// with one it is the first two grantees that wait, and the parties that need no
+// grant [wake.places]. It comes before the change: who is woken waits on the lock for
 // microseconds, and a crash in between loses nothing.
 //
 // st is the document as it will be, nil when it can't be read: then all are
@@ -414,26 +414,31 @@ func (c *change) wakeAfter(st *state.State, res string, held bool, after int64) 
 		c.wakeFirst(res, after, c.now)
 		return
 	}
+	l := c.lineOf(res)
+	for _, n := range l.numbers {
+		if who := l.who(n); !hold && (who.IsPerson() || st.Supervisor.Same(who)) {
+			poke(c.ticketPath(res, n), 'w')
+		}
+	}
+	live := 0
+	for _, g := range c.pending(st, res, held, hold) {
+		if live == 2 {
+			return
+		}
+		if l.wakeParty(g.To) {
+			live++
+		}
+	}
+}
+
+// pending are the grants of res that decide: while an upgrade holds it only
+// those that go through.
+func (c *change) pending(st *state.State, res string, held, hold bool) []state.Grant {
 	pending := Pending(st, res, held, c.now, GrantTTL)
 	if hold {
 		pending = slices.DeleteFunc(pending, func(g state.Grant) bool { return g.UpgradeUnblock == "" })
 	}
-	pending = pending[:min(len(pending), 2)]
-	ns, _ := c.numbers(res)
-	if len(ns) == 0 {
-		return
-	}
-	index := c.parties(res)
-	for _, n := range ns {
-		who, known := index[n]
-		if !known {
-			who = c.waiter(res, n).Who()
-		}
-		exempt := !hold && (who.IsPerson() || st.Supervisor.Same(who))
-		if exempt || slices.ContainsFunc(pending, func(g state.Grant) bool { return g.To.Same(who) }) {
-			poke(c.ticketPath(res, n), 'w')
-		}
-	}
+	return pending
 }
 
 // Line is the line of res as a reader sees it: the live and the kept places in

@@ -200,6 +200,8 @@ func (w *wait) again(c *change) error {
 		}
 		i, _ := slices.BinarySearch(t.earlier, n)
 		t.earlier = t.earlier[:i]
+		// [back.2] Who is behind has a timer only, and must watch us again.
+		c.wakeFirst(res, n, c.now)
 		mine = append(mine, t)
 	}
 	if len(mine) == len(w.rq.Resources) {

@@ -47,9 +47,14 @@ func (r *run) shared() (Exit, error) {
 		r.mu.Unlock()
 		return Exit{}, err
 	}
+	began := time.Now()
 	r.forward = func(s signals.Signal) {
 		// What the terminal sent before the command was there reached us only.
 		early := s.FromKernel && s.At.Before(r.forked)
+		// The thread that forked takes what comes until it runs again, and its sender
+		// is lost: the kernel offers a signal to whoever unblocks it (vfork, signal.c).
+		// So early that is a kill, not a key.
+		early = early || !s.Known && s.At.Before(began.Add(10*time.Millisecond))
 		leader, shells := false, false
 		if s.Number == unix.SIGHUP {
 			// A session's leader alone is told that the terminal is gone (tty_io.c); the

@@ -73,7 +73,7 @@ func Explain(err error) string {
 	case errors.As(err, &dir):
 		return fmt.Sprintf("%s: %s: %s", show(dir.Resource), show(dir.Path), show(dir.Err.Error()))
 	case errors.As(err, &path):
-		return fmt.Sprintf("%s %s: %s", path.Op, show(path.Path), show(path.Err.Error())) + hint(path)
+		return fmt.Sprintf("%s %s: %s", show(path.Op), show(path.Path), show(path.Err.Error())) + hint(path)
 	}
 	return show(err.Error())
 }

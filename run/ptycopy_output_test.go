@@ -262,11 +262,11 @@ func TestPTYCopy_SignalWhileStuck(t *testing.T) {
 	cmd.Stdout = w
 	stdin, _ := cmd.StdinPipe()
 	p := &tallied{process: s.start(cmd), log: s.path("tally"), stdin: stdin}
-	w.Close()
+	defer w.Close()
 	s.eventually("the command is ready", func() bool { return slurp(p.log) != "" })
 	s.eventually("the pipe is full", func() bool {
-		n, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
-		return err == nil && n >= 60000
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(w.Fd()), Events: unix.POLLOUT}}, 0)
+		return err == nil && n == 0
 	})
 	for n := 1; n <= 20; n++ {
 		p.signal(unix.SIGUSR1)

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -330,9 +329,13 @@ func procState(pid int) byte {
 const helperVariable = "RUN_TEST_HELPER"
 
 var helpers = map[string]func(args []string) int{
-	"tally":   tally,
-	"blocked": blocked,
-	"argv":    printArgv,
+	"tally": tally,
+	"argv":  printArgv,
+}
+
+func addHelper(name string, f func([]string) int) bool {
+	helpers[name] = f
+	return true
 }
 
 func init() {
@@ -381,17 +384,6 @@ func tally(args []string) int {
 	}
 	io.Copy(io.Discard, os.Stdin)
 	return 0
-}
-
-// blocked becomes the command args with SIGUSR2 blocked.
-func blocked(args []string) int {
-	runtime.LockOSThread()
-	var set unix.Sigset_t
-	set.Val[0] = 1 << (uint(unix.SIGUSR2) - 1)
-	unix.PthreadSigmask(unix.SIG_BLOCK, &set, nil)
-	path, _ := exec.LookPath(args[0])
-	fmt.Fprintln(os.Stderr, unix.Exec(path, args, os.Environ()))
-	return 99
 }
 
 // printArgv writes its arguments, each quoted on a line.

@@ -187,17 +187,6 @@ func TestC56_BackgroundOfAScript(t *testing.T) {
 	})
 }
 
-func TestC57_BlockedSignals(t *testing.T) {
-	t.Parallel()
-	inModes(t, func(s *scene, pty string) {
-		without := s.run(s.helper("blocked", "grep", "Sig[BI]", "/proc/self/status")).exits(0).stdout()
-		with := s.run(s.helper("blocked", bin, pty, "r", "--", "grep", "Sig[BI]", "/proc/self/status")).exits(0).plain()
-		if with != without || sigMask(t, with, "SigBlk") != bit(unix.SIGUSR2) {
-			t.Errorf("with %q, without %q", with, without)
-		}
-	})
-}
-
 func TestC58_FileLimit(t *testing.T) {
 	t.Parallel()
 	inModes(t, func(s *scene, pty string) {
