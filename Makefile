@@ -22,7 +22,7 @@ tools:
 
 # All tests. They start real processes, terminals and shells.
 test: tools
-	CGO_ENABLED=0 $(GO) test -timeout 15m ./...
+	CGO_ENABLED=0 $(GO) test -p 1 -timeout 15m ./...
 
 # The same with the race detector, which needs cgo.
 race: tools
