@@ -238,12 +238,6 @@ func (x *screen) resize(rows, cols uint16) {
 	}
 }
 
-// foreground is the process group that has the terminal.
-func (x *screen) foreground() int {
-	pgrp, _ := unix.IoctlGetInt(x.master, unix.TIOCGPGRP)
-	return pgrp
-}
-
 // wait waits for the end of the program in the terminal, and returns its exit
 // status as a shell has it.
 func (x *screen) wait() int {

@@ -731,11 +731,11 @@ func TestStateIsRemembered(t *testing.T) {
 	s := newStore(t)
 	l := lock(t, s)
 	must(t, l.Save(bigState(5)))
-	a, err := l.State()
+	_, err := l.State()
 	must(t, err)
 	old := time.Now().Add(-time.Hour)
 	must(t, os.Chtimes(s.Path(), old, old))
-	a, err = l.State()
+	a, err := l.State()
 	must(t, err)
 	if b, err := l.State(); err != nil || a != b {
 		t.Errorf("read again: %v", err)
