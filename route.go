@@ -54,7 +54,22 @@ func route(left []string, split bool, stderr io.Writer) (words []string, code in
 
 // insertRun puts the word run in front: kong takes the flags of every verb
 // there too.
-func insertRun(left []string) []string { return append([]string{"run"}, left...) }
+func insertRun(left []string) []string {
+	// Flags first: kong forgets the resources before a flag.
+	words, names := []string{"run"}, []string{}
+	for i := 0; i < len(left); i++ {
+		if a := left[i]; !strings.HasPrefix(a, "-") || a == "-" {
+			names = append(names, a)
+			continue
+		}
+		words = append(words, left[i])
+		if takesValue(left[i]) && i+1 < len(left) {
+			i++
+			words = append(words, left[i])
+		}
+	}
+	return append(words, names...)
+}
 
 // firstWord is the first argument that is no flag and no flag's value, and
 // whether it is a verb.

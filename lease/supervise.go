@@ -208,8 +208,18 @@ func (b *Base) Supervise(ctx context.Context, who state.Party, pid int, force bo
 		if old != nil && took == nil {
 			since = old.Since // a restart of the same
 		}
-		st.Supervisor = &state.Supervisor{Party: who, Since: since}
-		st.SupervisorCLI = &state.SupervisorCLI{Supervisor: cliName(who), Since: now, PID: pid, Start: processMark(pid)}
+		p := who
+		if old != nil && took == nil { // with what other tools wrote of it
+			p = old.Party
+			p.Session, p.HostSession, p.Name, p.Person, p.Team, p.Host = who.Session, who.HostSession, who.Name, who.Person, who.Team, who.Host
+		}
+		st.Supervisor = &state.Supervisor{Party: p, Since: since}
+		cli := state.SupervisorCLI{}
+		if old != nil && took == nil && st.SupervisorCLI != nil {
+			cli = *st.SupervisorCLI
+		}
+		cli.Supervisor, cli.Since, cli.PID, cli.Start, cli.Gone = cliName(who), now, pid, processMark(pid), time.Time{}
+		st.SupervisorCLI = &cli
 		log(who, "supervisor.start", state.Detail{Session: who.Session})
 		return nil, nil
 	})
