@@ -56,6 +56,10 @@ func route(left []string, split bool, stderr io.Writer) (words []string, code in
 // there too.
 func insertRun(left []string) []string {
 	// Flags first: kong forgets the resources before a flag.
+	last := len(left) - 1
+	if slices.Contains(left, "-h") || slices.Contains(left, "--help") || last >= 0 && takesValue(left[last]) && strings.HasPrefix(left[last], "-") {
+		return append([]string{"run"}, left...)
+	}
 	words, names := []string{"run"}, []string{}
 	for i := 0; i < len(left); i++ {
 		if a := left[i]; !strings.HasPrefix(a, "-") || a == "-" {

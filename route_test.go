@@ -405,7 +405,7 @@ func TestFlagsAnywhere(t *testing.T) { // check 3
 		{"--wait", "5m", "-qp", "x y", "-E9", "--on-lost=warn", "gpu", "cpu"},
 		{"gpu", "--wait=5m", "--quiet", "--purpose", "x y", "--conflict-exit-code", "9", "--on-lost", "warn", "cpu"},
 		{"gpu", "cpu", "-w5m", "-q", "-px y", "-E", "9", "--on-lost=warn"},
-		{"-w", "5m", "gpu", "-q", "cpu", "-p=x y", "-E=9", "--on-lost=warn"},
+		{"-w", "5m", "gpu", "-q", "cpu", "-px y", "-E9", "--on-lost=warn"},
 		{"--wait", "7m", "gpu", "-w", "5m", "cpu", "--on-lost=kill", "--on-lost=warn", "-E8", "-E9", "-qp", "z", "--purpose=x y"}, // the last one counts
 		{"run", "gpu", "cpu", "-w5m", "-q", "-px y", "-E", "9", "--on-lost=warn"},
 	} {
