@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -212,6 +213,7 @@ func TestC70_OtherBuilds(t *testing.T) {
 		}
 		dir := t.TempDir()
 		build := exec.Command("go", "build", "-race", "-o", filepath.Join(dir, "withlease"), "withlease")
+		build.Env = append(os.Environ(), "CGO_ENABLED=1") // the tests themselves may run without
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("go build -race: %v\n%s", err, out)
 		}
