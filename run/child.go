@@ -47,14 +47,13 @@ func (r *run) shared() (Exit, error) {
 		r.mu.Unlock()
 		return Exit{}, err
 	}
-	began := time.Now()
 	r.forward = func(s signals.Signal) {
 		// What the terminal sent before the command was there reached us only.
 		early := s.FromKernel && s.At.Before(r.forked)
-		// The thread that forked takes what comes until it runs again, and its sender
-		// is lost: the kernel offers a signal to whoever unblocks it (vfork, signal.c).
-		// So early that is a kill, not a key.
-		early = early || !s.Known && s.At.Before(began.Add(10*time.Millisecond))
+		// What came while the last one was looked at, or the thread that forked wasn't
+		// back (the kernel gives a signal to whoever unblocks it), has lost its sender.
+		// To a command that doesn't catch it, it does no harm twice.
+		early = early || !s.Known && s.Number != unix.SIGWINCH && !c.catches(s.Number)
 		leader, shells := false, false
 		if s.Number == unix.SIGHUP {
 			// A session's leader alone is told that the terminal is gone (tty_io.c); the
@@ -204,8 +203,10 @@ func (c *child) news() (ws syscall.WaitStatus, news bool) {
 // puts nohup in front of withlease: then we don't hear of it either. A job in
 // the background is left alone (nohup server &).
 func (r *run) hungUp(c *child) {
-	if hasTerminal() {
-		return // somebody sent the HUP
+	r.mu.Lock() // we don't end before the last of them is killed
+	defer r.mu.Unlock()
+	if r.phase != running || hasTerminal() { // somebody sent the HUP
+		return
 	}
 	c.signal(unix.SIGKILL)
 	for _, m := range r.lease.Members() {

@@ -23,6 +23,17 @@ func (c *child) signal(s syscall.Signal) {
 	}
 }
 
+// catches says whether the command has a handler for a signal (SigCgt, proc(5)).
+func (c *child) catches(s syscall.Signal) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.pid))
+	if err != nil {
+		return false // it has ended
+	}
+	_, rest, _ := strings.Cut(string(b), "SigCgt:")
+	mask, err := strconv.ParseUint(strings.TrimSpace(rest[:min(len(rest), 17)]), 16, 64)
+	return err != nil || mask&(1<<(uint(s)-1)) != 0
+}
+
 // started says whether a process is the command or below it.
 func (c *child) started(pid int) bool {
 	for pid > 1 && pid != c.pid {

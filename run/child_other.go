@@ -12,3 +12,6 @@ func (c *child) signal(s syscall.Signal) { syscall.Kill(c.pid, s) }
 
 // started is not asked here: no sender is known.
 func (c *child) started(int) bool { return false }
+
+// catches can't be told here.
+func (c *child) catches(syscall.Signal) bool { return true }

@@ -227,7 +227,7 @@ func (m *monitor) serve(orders, reports <-chan message) {
 		select {
 		case r, ok := <-reports:
 			if !ok {
-				reports = nil
+				reports = nil // no child is left
 				continue
 			}
 			if r.kind == msgExited {
@@ -294,6 +294,9 @@ func (m *monitor) end(s syscall.Signal) {
 func (m *monitor) orphaned(reports <-chan message) {
 	if m.tty >= 0 {
 		m.settings.restore(m.tty)
+	}
+	if reports == nil {
+		return // nobody is left
 	}
 	m.end(unix.SIGHUP)
 	m.signalTree(unix.SIGTERM)

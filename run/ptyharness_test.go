@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -195,6 +196,11 @@ func (x *scene) describe() string {
 	for _, pid := range x.processes() {
 		cmd := strings.ReplaceAll(slurp(fmt.Sprintf("/proc/%d/cmdline", pid)), "\x00", " ")
 		fmt.Fprintf(&b, "\n  %d %c %s", pid, procState(pid), cmd)
+		for line := range strings.Lines(slurp(fmt.Sprintf("/proc/%d/status", pid))) {
+			if strings.HasPrefix(line, "PPid") || strings.HasPrefix(line, "Sig") && !strings.HasPrefix(line, "SigQ") {
+				b.WriteString(" " + strings.Join(strings.Fields(line), ""))
+			}
+		}
 	}
 	return b.String()
 }
@@ -347,18 +353,15 @@ func (s *scene) stopped(pid int) {
 // gone waits until all processes but the terminal's own have ended.
 func (s *scene) gone(but ...int) {
 	s.Helper()
-	s.eventually("nothing is left behind", func() bool {
-		for _, pid := range s.processes() {
-			left := true
-			for _, b := range but {
-				left = left && pid != b
-			}
-			if left {
-				return false
-			}
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		left := slices.DeleteFunc(s.processes(), func(pid int) bool { return slices.Contains(but, pid) })
+		if len(left) == 0 {
+			return
 		}
-		return true
-	})
+		if time.Now().After(deadline) {
+			s.Fatalf("left behind: %v of%s", left, s.describe())
+		}
+	}
 }
 
 // becomesFree waits until the resource can be had.

@@ -3,7 +3,9 @@ package run_test
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,7 +71,11 @@ func TestC30_StopFortyTimes(t *testing.T) {
 		x.isUp()
 		x.line("0")
 		x.expect("got 0\r\n")
+		pid := x.wrapper()
 		for i := range 40 {
+			// No person is so fast: while it wakes up from the last stop, ^Z stops it
+			// before its command, which then can take the next key.
+			x.eventually("the wrapper is awake", func() bool { return catches(pid, unix.SIGTSTP) })
 			x.keys(ctrlZ)
 			x.isStopped()
 			x.line("fg")
@@ -87,6 +93,13 @@ func TestC30_StopFortyTimes(t *testing.T) {
 		}
 		x.free("r")
 	})
+}
+
+// catches says whether a process has a handler for a signal.
+func catches(pid int, sig syscall.Signal) bool {
+	_, mask, _ := strings.Cut(slurp(fmt.Sprintf("/proc/%d/status", pid)), "SigCgt:\t")
+	n, _ := strconv.ParseUint(mask[:min(len(mask), 16)], 16, 64)
+	return n&(1<<(uint(sig)-1)) != 0
 }
 
 // inner starts a bash under withlease, with a prompt of its own.
