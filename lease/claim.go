@@ -216,16 +216,13 @@ func (c *change) expire(s *sight) error {
 	if err != nil || s.held() {
 		return err
 	}
-	kept := st.Grants[:0:0]
-	for _, g := range st.Grants {
-		if g.Resource != s.res || claimable(st, g, s.res, false, c.now, GrantTTL) {
-			kept = append(kept, g)
-		}
+	out := func(g state.Grant) bool {
+		return g.Resource == s.res && !claimable(st, g, s.res, false, c.now, GrantTTL)
 	}
-	if len(kept) == len(st.Grants) {
+	if !slices.ContainsFunc(st.Grants, out) {
 		return nil
 	}
-	st.Grants = kept
+	st.Grants = slices.DeleteFunc(slices.Clone(st.Grants), out)
 	c.wake(st, s.res, false)
 	c.log("withlease", "grant.expire", state.Detail{Resource: s.res})
 	return c.lock.Save(st)

@@ -126,7 +126,9 @@ func (b *Base) Grant(ctx context.Context, g Grant) error {
 		}
 		busy := map[string]bool{}
 		for _, old := range st.Grants {
-			busy[old.Resource] = busy[old.Resource] || held(old.Resource)
+			if _, asked := busy[old.Resource]; !asked {
+				busy[old.Resource] = held(old.Resource)
+			}
 		}
 		Prune(st, busy, now, GrantTTL)
 		for _, res := range g.Resources {
