@@ -99,7 +99,7 @@ func (c *change) exemptAhead(st *state.State, res string, mine *ticket) (bool, e
 			c.remove(res, m)
 			continue
 		}
-		if who := c.waiter(res, m).Who(); who.IsPerson() || st.Supervisor.Same(who) {
+		if exempt(st, c.waiter(res, m).Who(), false) {
 			return true, nil
 		}
 	}

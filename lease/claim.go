@@ -65,10 +65,7 @@ type Request struct {
 	Holder  Holder
 	Command []string
 	TTL     time.Duration
-	// Token continues a run that has one; empty makes one.
-	Token string
-
-	self Process // what a waiter found out about itself while it had time
+	self    Process // what a waiter found out about itself while it had time
 }
 
 func (r *Request) party() state.Party { return r.Holder.Party() }
@@ -96,8 +93,7 @@ type Lease struct {
 	since   time.Time
 	waited  time.Duration
 	process Process
-	Nested  []string // resources that an outer run of this tree holds
-	Warned  []error  // what went wrong on the way without stopping it
+	Warned  []error // what went wrong on the way without stopping it
 }
 
 // NewToken is the text by which a run's processes are known: 128 random bits.
@@ -138,10 +134,7 @@ func (c *change) try(rq *Request, mine []*ticket, byTimer bool) (*Lease, *Blocke
 	}
 
 	// [claim] Take all or none.
-	l := &Lease{base: c.Base, request: *rq, Token: rq.Token, since: c.now}
-	if l.Token == "" {
-		l.Token = NewToken()
-	}
+	l := &Lease{base: c.Base, request: *rq, Token: NewToken(), since: c.now}
 	l.byLine = st.Supervisor == nil && !slices.ContainsFunc(grants, func(g int) bool { return g >= 0 })
 	if err := c.takeAll(l, st, grants); err != nil {
 		if !errors.Is(err, fs.ErrExist) {

@@ -83,7 +83,7 @@ func parseIndexLine(line string) (n int64, p state.Party, ok bool) {
 	return n, p, rest == "\n"
 }
 
-// parties of a line under one look.
+// lineup is a line with whose its places are, under one look.
 type lineup struct {
 	*change
 	res     string
@@ -133,13 +133,19 @@ func (l *lineup) wakeParty(p state.Party) (live bool) {
 	return live
 }
 
+// exempt says whether a party needs no grant where grants decide. While an
+// upgrade holds the resource everybody does.
+func exempt(st *state.State, who state.Party, hold bool) bool {
+	return !hold && (who.IsPerson() || st.Supervisor.Same(who))
+}
+
 // granteeAhead says what somebody watches where grants decide: the holder, when
 // it needs no grant or only one grantee that waits comes before it; else the
 // place of the grantee just before it that waits. granted is false when it has
 // no grant.
 func (c *change) granteeAhead(st *state.State, who state.Party, s *sight, hold bool) (p place, granted, holder bool) {
 	p.watch = -1
-	if !hold && (who.IsPerson() || st.Supervisor.Same(who)) {
+	if exempt(st, who, hold) {
 		return p, false, true
 	}
 	pending := c.pending(st, s.res, s.held(), hold)

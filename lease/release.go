@@ -13,9 +13,9 @@ import (
 )
 
 // away takes a lease from its place: notes the release where grants wait for
-// it, wakes whom it concerns, renames it to a name of ours [away]. In that order: the note first, so
-// that a grant's time can't have run out in between (R6), the wake before the
-// rename, because a crash between them must lose nothing. last is called when
+// it, wakes whom it concerns, renames it to a name of ours [away]. In that
+// order: the note first, so that a grant's time can't have run out in between
+// (R6), the wake before the rename, because a crash between them must lose nothing. last is called when
 // nothing can go wrong any more but the rename, before the wake: what it does
 // is not waited for. after is a number that no place in line is before, or 0.
 func (c *change) away(s *sight, to string, after int64, last func()) error {

@@ -150,11 +150,11 @@ func (b *Base) Revoke(ctx context.Context, resources []string, to, by state.Part
 		kept := st.Grants[:0:0]
 		for i, g := range st.Grants {
 			if slices.Contains(resources, g.Resource) && g.To.Same(to) {
-				n++
-				// [revoke.1] Whose it was, and, for it is rare, all behind it.
-				wake(g.To)
-				for _, later := range st.Grants[i+1:] {
-					wake(later.To)
+				if n++; n == 1 {
+					// [revoke.1] Whose it was, and, for it is rare, all behind it.
+					for _, later := range st.Grants[i:] {
+						wake(later.To)
+					}
 				}
 				log(by, "revoke", state.Detail{Resource: g.Resource, Session: g.To.Session, To: g.To.Label()})
 				continue

@@ -84,38 +84,36 @@ func (b *Base) ticketPath(res string, n int64) string {
 // numbers are the tickets of res, in order, alive or not. The error is an
 // *fs.PathError.
 func (b *Base) numbers(res string) ([]int64, error) {
-	names, err := readNames(b.queue(res))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return numbersIn(names), nil
+	_, ns, err := b.entries(res)
+	return ns, err
 }
 
-func numbersIn(names []string) []int64 {
-	var ns []int64
+// entries are the names in the directory of a line, and the numbers among them,
+// in order.
+func (b *Base) entries(res string) (names []string, ns []int64, err error) {
+	names, err = readNames(b.queue(res))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, name := range names {
 		if n, err := strconv.ParseInt(name, 10, 64); err == nil && n > 0 && n <= maxNumber && name == strconv.FormatInt(n, 10) {
 			ns = append(ns, n)
 		}
 	}
 	slices.Sort(ns)
-	return ns
+	return names, ns, nil
 }
 
 // line is numbers under the lock, where nobody is making a ticket: what a killed
 // process left half-made goes.
 func (c *change) line(res string) ([]int64, error) {
-	names, err := readNames(c.queue(res))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	names, ns, err := c.entries(res)
 	if err != nil {
 		return nil, err
 	}
-	ns := numbersIn(names)
 	for _, name := range names {
 		text, json := strings.CutSuffix(name, ".json")
 		n, err := strconv.ParseInt(strings.TrimPrefix(text, "."), 10, 64)
@@ -397,8 +395,8 @@ func (b *Base) wakePlace(res string, n int64, now time.Time) bool {
 // wake tells whom it concerns that res is about to be free, or that whose turn
 // it is has changed [wake]. Without a supervisor that is the first in line;
 // with one it is the first two grantees that wait, and the parties that need no
-// grant [wake.places]. It comes before the change: who is woken waits on the lock for
-// microseconds, and a crash in between loses nothing.
+// grant [wake.places]. It comes before the change: who is woken waits on the
+// lock for microseconds, and a crash in between loses nothing.
 //
 // st is the document as it will be, nil when it can't be read: then all are
 // woken.
@@ -416,7 +414,7 @@ func (c *change) wakeAfter(st *state.State, res string, held bool, after int64) 
 	}
 	l := c.lineOf(res)
 	for _, n := range l.numbers {
-		if who := l.who(n); !hold && (who.IsPerson() || st.Supervisor.Same(who)) {
+		if exempt(st, l.who(n), hold) {
 			poke(c.ticketPath(res, n), 'w')
 		}
 	}

@@ -182,7 +182,8 @@ func (w *wait) again(c *change) error {
 			}
 			continue
 		}
-		// Who is behind stands by the place's deadline, which is none any more.
+		// [back.2] Who is behind has a timer at the place's deadline only, which is
+		// none any more, and must watch us again.
 		c.wakeAll(res)
 		seat := w.waiter()
 		seat.Number = n
@@ -200,8 +201,6 @@ func (w *wait) again(c *change) error {
 		}
 		i, _ := slices.BinarySearch(t.earlier, n)
 		t.earlier = t.earlier[:i]
-		// [back.2] Who is behind has a timer only, and must watch us again.
-		c.wakeFirst(res, n, c.now)
 		mine = append(mine, t)
 	}
 	if len(mine) == len(w.rq.Resources) {
