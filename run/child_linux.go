@@ -41,20 +41,3 @@ func (c *child) started(pid int) bool {
 	}
 	return pid == c.pid
 }
-
-// parentOf is the parent of a process, field 4 of /proc/PID/stat (proc(5));
-// 0 when it is gone.
-func parentOf(pid int) int {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	// The name in field 2 may hold spaces and brackets: count from its end.
-	s := string(b)
-	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
-	if len(f) < 2 {
-		return 0
-	}
-	ppid, _ := strconv.Atoi(f[1])
-	return ppid
-}

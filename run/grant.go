@@ -274,15 +274,24 @@ func processArgs(pid int) (argv []string, up int) {
 	if err != nil {
 		return nil, 0
 	}
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"), parentOf(pid)
+}
+
+// parentOf is the parent of a process, field 4 of /proc/PID/stat (proc(5));
+// 0 when it is gone.
+func parentOf(pid int) int {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return nil, 0
+		return 0
 	}
-	text := string(stat)
-	if f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]); len(f) > 1 {
-		up, _ = strconv.Atoi(f[1])
+	// The name in field 2 may hold spaces and brackets: count from its end.
+	s := string(b)
+	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
+	if len(f) < 2 {
+		return 0
 	}
-	return strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"), up
+	ppid, _ := strconv.Atoi(f[1])
+	return ppid
 }
 
 // UpgradeBegin holds an installation back while it is upgraded.

@@ -186,7 +186,7 @@ func (s *Session) printQueue(v *snapshot, q QueueView, line []lease.Waiter) {
 			more = fmt.Sprintf(", kept for %s", ago(w.Kept.Sub(v.now)))
 		}
 		if v.st.Supervisor != nil && q.Waiting[i].Granted == 0 && !w.Who().IsPerson() && !v.st.Supervisor.Same(w.Who()) {
-			more += fmt.Sprintf(", asks for a grant (withlease grant %s %s)", q.Resource, show(shellWord(w.Who().Label())))
+			more += fmt.Sprintf(", asks for a grant (withlease grant %s %s)", q.Resource, show(lease.ShellWord(w.Who().Label())))
 		}
 		also := ""
 		if len(w.Resources) > 1 {

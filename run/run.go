@@ -288,9 +288,7 @@ func (r *run) begin() error {
 
 // start runs the command to its end, in the mode that fits.
 func (r *run) start() (Exit, error) {
-	if usePTY, err := r.wantsPTY(); err != nil {
-		return Exit{}, err
-	} else if usePTY {
+	if r.wantsPTY() {
 		return r.inPTY()
 	}
 	return r.shared()
@@ -343,10 +341,6 @@ func (r *run) notHeld(err error) Exit {
 		return dying(r.ended.Number)
 	case errors.As(err, &blocked):
 		r.tell.refused(blocked)
-		r.status.Outcome = "busy"
-		return Exit{Code: r.ConflictExit}
-	case errors.Is(err, lease.ErrWaitOver): // it never came to a look
-		say(r.Stderr, "not run: the wait ran out at the lock %s, which a process holds for longer than it may: it is stopped (fuser shows which); continue or end it", show(r.base.Store.LockPath()))
 		r.status.Outcome = "busy"
 		return Exit{Code: r.ConflictExit}
 	}

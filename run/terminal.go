@@ -13,35 +13,29 @@ import (
 // only for a job that an interactive shell started in the foreground. In a
 // Makefile or a script a terminal does harm: ^C would reach only the inner
 // one, and make would go on with the next target.
-func (r *run) wantsPTY() (bool, error) {
-	switch r.PTY {
-	case "never":
-		return false, nil
-	case "always":
-		return true, nil
-	case "auto", "":
-	default:
-		return false, usage("--pty=%s: auto, always or never", show(r.PTY))
+func (r *run) wantsPTY() bool {
+	if r.PTY != "auto" {
+		return r.PTY == "always"
 	}
-	if term := r.Getenv("TERM"); term == "" || term == "dumb" {
-		return false, nil
+	if term := r.Getenv("TERM"); term == "" || term == "dumb" || inPipeline() {
+		return false
 	}
 	if r.Getenv(insidePTY) != "" && ttyName(0) == r.Getenv(insidePTY) {
-		return false, nil // one terminal more would only cost
+		return false // one terminal more would only cost
 	}
 	t := openTerminal()
 	if t == nil {
-		return false, nil
+		return false
 	}
 	defer t.Close()
 	var in, out unix.Stat_t
-	if !isTerminal(0) || !isTerminal(1) || unix.Fstat(0, &in) != nil || unix.Fstat(1, &out) != nil || in.Rdev != out.Rdev {
-		return false, nil
+	if unix.Fstat(0, &in) != nil || unix.Fstat(1, &out) != nil || in.Rdev != out.Rdev {
+		return false
 	}
 	// /dev/tty has a number of its own. That stdin is the same terminal shows in
 	// that its foreground group can be asked for: of another it can't (tty_ioctl(4)).
 	group := foregroundGroup(0)
-	return group > 0 && group == foregroundGroup(int(t.Fd())) && group == unix.Getpgrp() && group == unix.Getpid(), nil
+	return group > 0 && group == foregroundGroup(int(t.Fd())) && group == unix.Getpgrp() && group == unix.Getpid()
 }
 
 // insidePTY names the terminal that withlease made, for a withlease inside.

@@ -191,22 +191,18 @@ func behind(w lease.Waiter, now time.Time) string {
 
 // commandLine is a command as a purpose: as it is typed, shortened, on one line.
 func commandLine(argv []string) string {
-	words := []string{shellWord(filepath.Base(argv[0]))}
-	for _, a := range argv[1:] {
-		words = append(words, shellWord(a))
-	}
-	return showAt(strings.Join(words, " "), 80)
+	return typed(append([]string{filepath.Base(argv[0])}, argv[1:]...), 80)
 }
 
-func shellWord(s string) string { return lease.ShellWord(s) }
-
 // exactly is a command as it is typed again: every word, and all of it.
-func exactly(argv []string) string {
+func exactly(argv []string) string { return typed(argv, 4000) }
+
+func typed(argv []string, most int) string {
 	var words []string
 	for _, a := range argv {
-		words = append(words, shellWord(a))
+		words = append(words, lease.ShellWord(a))
 	}
-	return showAt(strings.Join(words, " "), 4000)
+	return showAt(strings.Join(words, " "), most)
 }
 
 func parent(p string) string { return filepath.Dir(p) }
