@@ -35,7 +35,7 @@ type Signal struct {
 //	KILL STOP                 can't be caught
 //	CHLD                      ours: wait(2) tells about the command
 //	URG                       Go's own, to preempt goroutines (docker filters it too)
-//	PIPE                      ours: see Catch
+//	PIPE                      ours: see Main
 //	TSTP TTIN TTOU CONT       job control: the group has them already (share), or the
 //	                          terminal's own (PTY)
 //	ILL TRAP ABRT BUS FPE SEGV SYS  our own faults when the kernel sends them

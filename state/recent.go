@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // RecentEvents calls each with the events since a time, newest first, until it
@@ -43,19 +41,12 @@ func (s *Store) RecentEvents(since time.Time, most int64, text string, each func
 // recentEvents calls each with the lines at the end of a regular file, the last
 // one first, until it returns false, and says how many bytes it read.
 func recentEvents(path string, most int64, each func(line []byte) bool) (read int64, more bool, err error) {
-	f, err := open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, st, err := openEvents(path)
 	if err != nil {
 		return 0, false, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return 0, false, err
-	}
-	if !st.Mode().IsRegular() {
-		return 0, false, &fs.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
-	}
-	const piece = 64 << 10 // no event is that long
+	const piece = 64 << 10 // a longer line is passed over
 	buf := make([]byte, 2*piece)
 	begun := 0 // bytes at the front of buf of a line whose beginning lies before them
 	for at := st.Size(); at > 0 && read < most; {

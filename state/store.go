@@ -60,15 +60,14 @@ type identity struct {
 
 // Paths of the store's files.
 func (s *Store) Path() string     { return filepath.Join(s.Dir, "state.json") }
-func (s *Store) LockPath() string { return filepath.Join(s.Dir, "state.lock") }
+func (s *Store) lockPath() string { return filepath.Join(s.Dir, "state.lock") }
 func (s *Store) Events() string   { return filepath.Join(s.Dir, "events.jsonl") }
 
 // Locked is the store while its lock is held. It must be given back with
 // Unlock, which is safe to call twice.
 type Locked struct {
 	*Store
-	f         *os.File
-	exclusive bool
+	f *os.File
 }
 
 // Lock takes the one lock, exclusively. It waits for microseconds as a rule;
@@ -102,21 +101,21 @@ func (s *Store) acquire(ctx context.Context, how int) (*Locked, error) {
 		if err := flock(ctx, f, how); err != nil {
 			if ctx.Err() == nil {
 				f.Close()
-				err = &fs.PathError{Op: "flock", Path: s.LockPath(), Err: err}
+				err = &fs.PathError{Op: "flock", Path: s.lockPath(), Err: err}
 			}
 			return nil, err
 		}
 		// Somebody may have deleted the file meanwhile, and a lock on a
 		// deleted file keeps nobody out (awslabs/aws-c-common#1192).
 		var held, there unix.Stat_t
-		if unix.Fstat(int(f.Fd()), &held) == nil && unix.Lstat(s.LockPath(), &there) == nil &&
+		if unix.Fstat(int(f.Fd()), &held) == nil && unix.Lstat(s.lockPath(), &there) == nil &&
 			held.Ino == there.Ino && held.Dev == there.Dev {
 			if held.Mode&unix.S_IFMT != unix.S_IFREG {
 				f.Close()
-				return nil, &fs.PathError{Op: "lock", Path: s.LockPath(), Err: errors.New("not a regular file")}
+				return nil, &fs.PathError{Op: "lock", Path: s.lockPath(), Err: errors.New("not a regular file")}
 			}
 			s.doubt()
-			return &Locked{s, f, how == unix.LOCK_EX}, nil
+			return &Locked{s, f}, nil
 		}
 		f.Close()
 	}
@@ -130,11 +129,11 @@ func (s *Store) openLock(how int) (*os.File, error) {
 		flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	}
 	for { // once, unless somebody makes it or deletes it meanwhile
-		f, err := open(s.LockPath(), flags, 0)
+		f, err := open(s.lockPath(), flags, 0)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
-		if f, err = s.create(s.LockPath(), unix.O_RDWR); !errors.Is(err, fs.ErrExist) {
+		if f, err = s.create(s.lockPath(), unix.O_RDWR); !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}
 	}
