@@ -377,9 +377,9 @@ func (b *Base) wakeFirst(res string, after int64, now time.Time) {
 	}
 }
 
-// nearby is how many numbers are tried: claims use one up as well, and who left
-// the line has.
-const nearby = 16
+// nearby is how many numbers are tried before the line is read: as a rule there
+// is the next in line, or no line at all.
+const nearby = 2
 
 func (b *Base) wakePlace(res string, n int64, now time.Time) bool {
 	p, ok := b.seePlace(res, n, now)

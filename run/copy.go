@@ -126,31 +126,29 @@ func (c *copier) in() {
 // keeping finish waiting.
 func (c *copier) keys(master int, b []byte) {
 	for len(b) > 0 && !c.stop.Load() {
-		fds := []unix.PollFd{{Fd: int32(master), Events: unix.POLLOUT}, {Fd: int32(c.wakeIn[0]), Events: unix.POLLIN}}
-		if _, err := unix.Poll(fds, -1); err != nil && err != unix.EINTR {
-			return
-		}
-		if fds[1].Revents != 0 {
-			drainPipe(c.wakeIn[0])
-		}
-		if fds[0].Revents&unix.POLLOUT == 0 {
-			if fds[0].Revents != 0 {
-				return // hung up: nobody will read it
-			}
-			continue
-		}
 		n, err := unix.Write(master, b)
-		if err != nil && err != unix.EINTR && err != unix.EAGAIN {
-			return
-		}
 		b = b[max(n, 0):]
+		switch err {
+		case nil, unix.EINTR:
+		case unix.EAGAIN:
+			fds := []unix.PollFd{{Fd: int32(master), Events: unix.POLLOUT}, {Fd: int32(c.wakeIn[0]), Events: unix.POLLIN}}
+			if _, err := unix.Poll(fds, -1); err != nil && err != unix.EINTR {
+				return
+			}
+			if fds[1].Revents != 0 {
+				drainPipe(c.wakeIn[0])
+			}
+		default:
+			return // hung up: nobody will read it
+		}
 	}
 }
 
-// out copies what the command writes. When the command has been reaped it goes
-// on until the terminal has nothing more: Linux hands over what is on its way
-// before poll(2) says no, so no pause is needed, and an end of file may never
-// come while a grandchild keeps the terminal open.
+// out copies what the command writes. It asks the kernel whether there is more
+// only when a read got nothing: under load that is seldom. When the command has
+// been reaped it goes on until the terminal has nothing more: Linux hands over
+// what is on its way before poll(2) says no, so no pause is needed, and an end
+// of file may never come while a grandchild keeps the terminal open.
 func (c *copier) out() {
 	defer c.done.Done()
 	buf := make([]byte, copyBuffer)
@@ -162,50 +160,61 @@ func (c *copier) out() {
 		if ending && deadline.IsZero() {
 			deadline = time.Now().Add(drainTime)
 		}
-		timeout := -1
-		var shown chan struct{}
-		select {
-		case shown = <-c.flush:
-		default:
+		if !closed {
+			n, err := unix.Read(master, buf)
+			if n > 0 {
+				c.show(buf[:n])
+				if ending {
+					if left -= n; left <= 0 || time.Now().After(deadline) {
+						return
+					}
+				}
+				continue
+			}
+			if err == unix.EINTR {
+				continue
+			}
+			// EIO (Linux), 0 (macOS) and ENXIO: nobody has it open any more.
+			closed = err != unix.EAGAIN
 		}
-		if ending || shown != nil {
-			timeout = 0
-		}
-		fds := []unix.PollFd{{Fd: int32(master), Events: unix.POLLIN}, {Fd: int32(c.wakeOut[0]), Events: unix.POLLIN}}
-		if closed {
-			fds[0].Fd = -1
-		}
-		if _, err := unix.Poll(fds, timeout); err != nil && err != unix.EINTR {
+		more, err := c.more(closed, ending)
+		if err != nil || !more && ending {
 			return
 		}
-		if fds[1].Revents != 0 {
-			drainPipe(c.wakeOut[0])
-		}
-		if fds[0].Revents == 0 {
-			if shown != nil {
-				close(shown)
-			}
-			if ending {
-				return
-			}
-			continue
-		}
-		n, err := unix.Read(master, buf)
-		if n > 0 {
-			c.show(buf[:n])
-			if ending {
-				if left -= n; left <= 0 || time.Now().After(deadline) {
-					return
-				}
-			}
-		} else if err != unix.EINTR && err != unix.EAGAIN {
-			// EIO (Linux), 0 (macOS) and ENXIO: nobody has it open any more.
-			closed = true
-		}
-		if shown != nil { // not all is shown yet: ask again
-			c.flush <- shown
-		}
 	}
+}
+
+// more waits until the command has written more, or somebody wants something
+// of out. Who waits for all to be shown is told when there is nothing more.
+func (c *copier) more(closed, ending bool) (bool, error) {
+	timeout := -1
+	var shown chan struct{}
+	select {
+	case shown = <-c.flush:
+	default:
+	}
+	if ending || shown != nil {
+		timeout = 0
+	}
+	fds := []unix.PollFd{{Fd: int32(c.t.master), Events: unix.POLLIN}, {Fd: int32(c.wakeOut[0]), Events: unix.POLLIN}}
+	if closed {
+		fds[0].Fd = -1
+	}
+	if _, err := unix.Poll(fds, timeout); err != nil && err != unix.EINTR {
+		return false, err
+	}
+	if fds[1].Revents != 0 {
+		drainPipe(c.wakeOut[0])
+	}
+	more := fds[0].Revents != 0
+	switch {
+	case shown == nil:
+	case more: // not all is shown yet: ask again
+		c.flush <- shown
+	default:
+		close(shown)
+	}
+	return more, nil
 }
 
 // show writes to the user's terminal, or to where stdout goes when there is

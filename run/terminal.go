@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 
@@ -61,9 +62,9 @@ type terminal struct {
 	isRaw   bool
 	adopted bool // the command's terminal has had the user's settings
 
-	masterFile, slaveFile *os.File
-	master, slave         int        // their descriptors: each call of Fd would change the blocking mode
-	files                 [3]uintptr // the command's 0, 1 and 2
+	slaveFile     *os.File
+	master, slave int        // their descriptors: each call of Fd would change the blocking mode
+	files         [3]uintptr // the command's 0, 1 and 2
 }
 
 // newTerminal opens a terminal for the command, with the user's settings and
@@ -72,7 +73,7 @@ type terminal struct {
 // (as unbuffer(1) does) and the input is passed through all the same: a line
 // discipline would lose data of it.
 func newTerminal() (t *terminal, err error) {
-	t = &terminal{in: -1, out: 1, user: openTerminal()}
+	t = &terminal{in: -1, out: 1, master: -1, user: openTerminal()}
 	any := false
 	for fd := range 3 {
 		if isTerminal(fd) {
@@ -86,11 +87,19 @@ func newTerminal() (t *terminal, err error) {
 		t.user.Close()
 		t.user = nil
 	}
-	if t.masterFile, t.slaveFile, err = pty.Open(); err != nil {
+	var master *os.File
+	if master, t.slaveFile, err = pty.Open(); err != nil {
 		t.close()
 		return nil, err
 	}
-	t.master, t.slave = int(t.masterFile.Fd()), int(t.slaveFile.Fd())
+	// A descriptor of our own: os.File hands it to Go's poller, which every write
+	// of the command would wake beside the one that reads it.
+	t.master, t.slave = dupHigh(int(master.Fd())), int(t.slaveFile.Fd())
+	master.Close()
+	if t.master < 0 {
+		t.close()
+		return nil, &fs.PathError{Op: "dup", Path: "/dev/ptmx", Err: unix.EMFILE}
+	}
 	unix.SetNonblock(t.master, true) // a write must not wait for a command that doesn't read
 	for fd := range 3 {
 		t.files[fd] = uintptr(fd)
@@ -140,10 +149,14 @@ func (t *terminal) wanted() bool {
 func inPipeline() bool { return !isTerminal(0) || !isTerminal(1) }
 
 func (t *terminal) close() {
-	for _, f := range []*os.File{t.user, t.masterFile, t.slaveFile} {
+	for _, f := range []*os.File{t.user, t.slaveFile} {
 		if f != nil {
 			f.Close()
 		}
+	}
+	if t.master >= 0 {
+		unix.Close(t.master)
+		t.master = -1
 	}
 }
 
