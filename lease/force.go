@@ -101,12 +101,11 @@ func (b *Base) Free(ctx context.Context, res string, who state.Party) error {
 		}
 		return nil
 	}, func(c *change, s *sight) {
-		h := s.record()
-		d := state.Detail{Resource: res, Session: h.Session, Purpose: h.Purpose}
-		if since := h.SinceTime(); !since.IsZero() {
-			d.HeldSeconds = c.now.Sub(since).Seconds()
+		if s.dead() {
+			c.logDeath(s)
+			return
 		}
-		c.log(who.Label(), "release", d)
+		c.log(who.Label(), "release", c.detail(s.record(), nil))
 	})
 }
 
@@ -121,10 +120,8 @@ func (b *Base) Force(ctx context.Context, res string, who state.Party, why strin
 		// Before the rename, so that its owner knows at once, even between
 		// its claim and the start of its command (R7).
 		poke(filepath.Join(c.path(res), "witness"), 'f')
-		d := state.Detail{Resource: res, Session: taken.Holder.Session, To: taken.Party().Label(), Purpose: taken.Holder.Purpose, Reason: why}
-		if taken.Process != nil {
-			d.Token, d.Fence = taken.Process.Token, taken.Process.Fence
-		}
+		d := c.detail(taken.Holder, taken.Process)
+		d.To, d.Reason = taken.Party().Label(), why
 		c.log(who.Label(), "force", d)
 	})
 	return taken, err

@@ -59,23 +59,39 @@ func (c *change) away(s *sight, to string, after int64, last func()) error {
 // retire takes a dead lease away [retire]. The caller looked under this lock,
 // so that what is renamed is what was looked at.
 func (c *change) retire(s *sight) error {
-	h := s.record()
-	verb, d := "lease.crash", state.Detail{Resource: s.res, Session: h.Session, Purpose: h.Purpose}
-	if p := s.process(); p != nil {
-		d.Token, d.Fence = p.Token, p.Fence
-	}
-	if since := h.SinceTime(); !since.IsZero() {
-		d.HeldSeconds = c.now.Sub(since).Seconds()
-	}
-	if s.kind == Abandoned {
-		verb = "lease.abandoned"
-		d.Reason = "lease record missing, recovered"
-	}
-	if err := c.away(s, c.trash(s.res), 0, func() { c.log(h.Party().Label(), verb, d) }); err != nil {
+	if err := c.away(s, c.trash(s.res), 0, func() { c.logDeath(s) }); err != nil {
 		return err
 	}
 	discard(c.trash(s.res))
 	return nil
+}
+
+// logDeath notes that a lease was found dead, in the name of who had it.
+func (c *change) logDeath(s *sight) {
+	h, renewed, _ := s.readRecord()
+	d := c.detail(h, s.process())
+	if s.kind == Abandoned {
+		d.Reason = "lease record missing, recovered"
+		c.log(h.Party().Label(), "lease.abandoned", d)
+		return
+	}
+	if !renewed.IsZero() {
+		d.Renewed = renewed.UTC().Format(time.RFC3339)
+	}
+	c.log(h.Party().Label(), "lease.crash", d)
+}
+
+// detail is what the log says of a lease that was found with this record, and
+// this process if it is a run's.
+func (c *change) detail(h Holder, p *Process) state.Detail {
+	d := state.Detail{Resource: h.Env, Session: h.Session, Purpose: h.Purpose}
+	if p != nil {
+		d.Token, d.Fence = p.Token, p.Fence
+	}
+	if since := h.SinceTime(); !since.IsZero() {
+		d.HeldSeconds = max(c.now.Sub(since).Seconds(), 0)
+	}
+	return d
 }
 
 // Outcome is how a run ended, for the log: "exit 0", "signal 15", "lost".

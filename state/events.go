@@ -41,7 +41,8 @@ type Detail struct {
 	Outcome     string   `json:"outcome,omitempty"` // how a run ended: "exit 0", "signal 15"
 	WaitSeconds float64  `json:"waitSeconds,omitempty"`
 	HeldSeconds float64  `json:"heldSeconds,omitempty"`
-	Target      string   `json:"target,omitempty"` // of an upgrade hold
+	Renewed     string   `json:"renewed,omitempty"` // of a crash, which may be found late: the last sign of life, RFC 3339
+	Target      string   `json:"target,omitempty"`  // of an upgrade hold
 	Resources   []string `json:"resources,omitempty"`
 }
 
@@ -114,6 +115,7 @@ func (e *encoder) detail(d Detail) {
 	e.string("outcome", d.Outcome)
 	e.seconds("waitSeconds", d.WaitSeconds)
 	e.seconds("heldSeconds", d.HeldSeconds)
+	e.string("renewed", d.Renewed)
 	e.string("target", d.Target)
 	e.strings("resources", d.Resources)
 }

@@ -46,7 +46,7 @@ func logFile(s *state.Store, n int) string {
 func logged(e state.Event) state.Event {
 	e.At = e.At.UTC().Truncate(time.Millisecond)
 	d := &e.Detail
-	for _, f := range []*string{&e.By, &e.Verb, &d.Resource, &d.Session, &d.To, &d.Purpose, &d.Reason, &d.Token, &d.Outcome, &d.Target} {
+	for _, f := range []*string{&e.By, &e.Verb, &d.Resource, &d.Session, &d.To, &d.Purpose, &d.Reason, &d.Token, &d.Outcome, &d.Renewed, &d.Target} {
 		*f = toUTF8(*f)
 	}
 	d.Resources = slices.Clone(d.Resources)
@@ -74,7 +74,7 @@ func TestLogAndRead(t *testing.T) {
 		{At: t0.Add(1234567), By: "", Verb: "v", Detail: state.Detail{Resource: "r"}},
 		{At: t0.In(time.FixedZone("", 3600)), By: hostile, Verb: hostile, Detail: state.Detail{
 			Resource: hostile, Session: hostile, To: hostile, Purpose: hostile, Reason: hostile, Token: hostile, Fence: 1<<53 - 1, Outcome: hostile,
-			WaitSeconds: 0.001, HeldSeconds: 86400.5, Target: hostile, Resources: []string{hostile, "", "b"}}},
+			WaitSeconds: 0.001, HeldSeconds: 86400.5, Renewed: hostile, Target: hostile, Resources: []string{hostile, "", "b"}}},
 		{At: t0.Add(time.Hour), By: "x", Verb: "y", Detail: state.Detail{Fence: -1, Resources: []string{"a"}}},
 	}
 	for _, e := range all {

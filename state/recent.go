@@ -100,7 +100,7 @@ func quickEvent(text string) (e Event, ok bool) {
 	}
 	d.Outcome = r.string("outcome")
 	d.WaitSeconds, d.HeldSeconds = r.seconds("waitSeconds"), r.seconds("heldSeconds")
-	d.Target = r.string("target")
+	d.Renewed, d.Target = r.string("renewed"), r.string("target")
 	r.skip("}}")
 	if r.failed || r.text != "" || e.Verb == "" {
 		return Event{}, false
