@@ -76,6 +76,7 @@ _withlease_value() {
     --on-lost) _withlease_words kill warn ;;
     --wait | -*w | --keep-place) _withlease_words 30s 90s 5m 30m 2h ;;
     --until) _withlease_words 30m 2h 8h 24h ;;
+    --since) _withlease_words 1h 24h 7d 30d ;;
     --ttl) _withlease_words 15s 60s 5m ;;
     --grace) _withlease_words 0s 5s 10s 60s ;;
     --ticket) _withlease_reply < <(_withlease_names tickets "$plain" "$(IFS=,; echo "${args[*]-}")") ;;
@@ -90,6 +91,7 @@ _withlease_flags() {
         all+=' -n --no-wait -w --wait --keep-place --ticket -p --purpose --pty --ttl --grace --on-lost
             -E --conflict-exit-code --status-file --budget-gib -q --quiet -v --verbose'
         ;;
+    history) all+=' --since --last' ;;
     claim) all+=' -p --purpose --budget-gib' ;;
     release) all+=' --force --kill --reason --grace' ;;
     grant) all+=' --unblock --budget-gib --force' ;;
@@ -106,7 +108,7 @@ _withlease_arg() {
     local n=${#args[@]}
     case $verb in
     '')
-        _withlease_words run list status queue claim release grant revoke supervisor upgrade completion version
+        _withlease_words run list status queue history claim release grant revoke supervisor upgrade completion version
         _withlease_reply < <(_withlease_names resources "$plain")
         ;;
     run)
@@ -115,7 +117,7 @@ _withlease_arg() {
         done)
         if [[ n -gt 0 ]]; then _withlease_words --; fi
         ;;
-    status | claim) if [[ n -eq 0 ]]; then _withlease_reply < <(_withlease_names resources "$plain"); fi ;;
+    status | history | claim) if [[ n -eq 0 ]]; then _withlease_reply < <(_withlease_names resources "$plain"); fi ;;
     queue) if [[ n -eq 0 ]]; then _withlease_reply < <(_withlease_names waiting "$plain"); fi ;;
     release)
         local kind=mine
@@ -229,13 +231,13 @@ _withlease() {
         --dir | --session | --host-session | --name | --person | --team | \
             --wait | --keep-place | --ticket | --purpose | --pty | --ttl | --grace | --on-lost | \
             --conflict-exit-code | --status-file | --budget-gib | \
-            --reason | --unblock | --pid | --to | --until) flag=$word ;;
+            --reason | --unblock | --pid | --to | --until | --since | --last) flag=$word ;;
         --*) ;;
         -*[wpE]) flag=$word ;;
         -*) ;;
         *)
             case $verb,$word in
-            ,run | ,list | ,status | ,queue | ,claim | ,release | ,grant | ,revoke | ,supervisor | ,upgrade | ,completion | ,version) verb=$word ;;
+            ,run | ,list | ,status | ,queue | ,history | ,claim | ,release | ,grant | ,revoke | ,supervisor | ,upgrade | ,completion | ,version) verb=$word ;;
             supervisor,start | supervisor,stop | supervisor,status | upgrade,begin | upgrade,end) verb+=" $word" ;;
             ,*) verb=run args=("$word") ;;
             *) args+=("$word") ;;

@@ -158,14 +158,20 @@ type QueueView struct {
 	Upgrade *HoldView    `json:"upgrade,omitempty"`
 }
 
-// writeJSON writes one document. It may be read on a terminal: what encoding/json
-// leaves of the characters that show escapes becomes \u escapes, which mean the
-// same, and stand in strings only.
+// writeJSON writes one document.
 func writeJSON(w io.Writer, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
+	_, err = fmt.Fprintln(w, escapeJSON(text))
+	return err
+}
+
+// escapeJSON makes a document fit for a terminal: what encoding/json leaves of
+// the characters that show escapes becomes \u escapes, which mean the same, and
+// stand in strings only.
+func escapeJSON(text []byte) string {
 	var b strings.Builder
 	for _, r := range string(text) {
 		if r >= 0x7f && r < 0xa0 || bidi(r) {
@@ -174,6 +180,5 @@ func writeJSON(w io.Writer, v any) error {
 			b.WriteRune(r)
 		}
 	}
-	_, err = fmt.Fprintln(w, b.String())
-	return err
+	return b.String()
 }
