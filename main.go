@@ -34,6 +34,7 @@ type cli struct {
 	Status     statusCmd     `cmd:"" help:"Show one resource; exit 1 when it is held."`
 	Queue      queueCmd      `cmd:"" help:"Show who waits, and what is granted to whom."`
 	History    historyCmd    `cmd:"" help:"Show what happened: who claimed, gave back, crashed, took away."`
+	Stats      statsCmd      `cmd:"" help:"Show how much resources were used, by whom, for what, and waited for."`
 	Claim      claimCmd      `cmd:"" help:"Hold a resource without a command, until it is released."`
 	Release    releaseCmd    `cmd:"" help:"Give back a claim; with --force take anybody's lease away."`
 	Grant      grantCmd      `cmd:"" help:"As the supervisor, let a party claim resources."`
@@ -78,6 +79,11 @@ type historyCmd struct {
 	Resource string `arg:"" optional:"" help:"Which resource (default: all)."`
 	Since    string `default:"24h" help:"How far back: a duration like 90m or 7d, or a time (${default})." placeholder:"WHEN"`
 	Last     int    `help:"No more than the newest N." placeholder:"N"`
+}
+
+type statsCmd struct {
+	Resource string `arg:"" optional:"" help:"Which resource (default: all)."`
+	Since    string `default:"7d" help:"How far back: a duration like 90m or 7d, or a time (${default})." placeholder:"WHEN"`
 }
 
 type claimCmd struct {
@@ -259,6 +265,8 @@ func dispatch(c *cli, verb string, command []string) int {
 		return s.Queue(c.Queue.Resource).Code
 	case "history":
 		return s.History(c.History.Resource, c.History.Since, c.History.Last).Code
+	case "stats":
+		return s.Stats(c.Stats.Resource, c.Stats.Since).Code
 	case "claim":
 		return s.Claim(c.Claim.Resource, c.Claim.Purpose, c.Claim.BudgetGiB).Code
 	case "release":

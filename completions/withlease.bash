@@ -92,6 +92,7 @@ _withlease_flags() {
             -E --conflict-exit-code --status-file --budget-gib -q --quiet -v --verbose'
         ;;
     history) all+=' --since --last' ;;
+    stats) all+=' --since' ;;
     claim) all+=' -p --purpose --budget-gib' ;;
     release) all+=' --force --kill --reason --grace' ;;
     grant) all+=' --unblock --budget-gib --force' ;;
@@ -108,7 +109,7 @@ _withlease_arg() {
     local n=${#args[@]}
     case $verb in
     '')
-        _withlease_words run list status queue history claim release grant revoke supervisor upgrade completion version
+        _withlease_words run list status queue history stats claim release grant revoke supervisor upgrade completion version
         _withlease_reply < <(_withlease_names resources "$plain")
         ;;
     run)
@@ -117,7 +118,7 @@ _withlease_arg() {
         done)
         if [[ n -gt 0 ]]; then _withlease_words --; fi
         ;;
-    status | history | claim) if [[ n -eq 0 ]]; then _withlease_reply < <(_withlease_names resources "$plain"); fi ;;
+    status | history | stats | claim) if [[ n -eq 0 ]]; then _withlease_reply < <(_withlease_names resources "$plain"); fi ;;
     queue) if [[ n -eq 0 ]]; then _withlease_reply < <(_withlease_names waiting "$plain"); fi ;;
     release)
         local kind=mine
@@ -237,7 +238,7 @@ _withlease() {
         -*) ;;
         *)
             case $verb,$word in
-            ,run | ,list | ,status | ,queue | ,history | ,claim | ,release | ,grant | ,revoke | ,supervisor | ,upgrade | ,completion | ,version) verb=$word ;;
+            ,run | ,list | ,status | ,queue | ,history | ,stats | ,claim | ,release | ,grant | ,revoke | ,supervisor | ,upgrade | ,completion | ,version) verb=$word ;;
             supervisor,start | supervisor,stop | supervisor,status | upgrade,begin | upgrade,end) verb+=" $word" ;;
             ,*) verb=run args=("$word") ;;
             *) args+=("$word") ;;

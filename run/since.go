@@ -55,7 +55,8 @@ func logged(seconds float64) time.Duration {
 	return time.Duration(min(seconds, mostDays*24*3600) * float64(time.Second))
 }
 
-// span is a duration that may be short: 0.25s, 4.2s, 12m.
+// span is a duration of which more than one figure matters: 0.25s, 4.2s, 1m40s,
+// 12m.
 func span(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -64,6 +65,8 @@ func span(d time.Duration) string {
 		return strconv.FormatFloat(max(d.Seconds(), 0.01), 'f', 2, 64) + "s"
 	case d < 10*time.Second:
 		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
+	case d >= time.Minute && d < 10*time.Minute:
+		return d.Truncate(time.Second).String()
 	}
 	return ago(d)
 }
