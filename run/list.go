@@ -91,9 +91,11 @@ func (s *Session) Status(res string) Exit {
 	if err != nil {
 		return s.failed(err)
 	}
+	done() // the log is read without the lock
 	code := Exit{}
 	if h.Held {
 		code.Code = ExitRefused
+		q.Expected = readPast(v.base).expected(h, v.now)
 	}
 	if s.JSON {
 		doc := struct {
@@ -115,6 +117,7 @@ func (s *Session) Status(res string) Exit {
 		fmt.Fprintf(s.Stdout, "  run: pid %d on %s, fence %d, renewed %s ago: %s\n",
 			p.PID, show(p.Host), p.Fence, ago(v.now.Sub(h.Renewed)), showAt(strings.Join(p.Command, " "), 100))
 	}
+	s.printExpected(q)
 	fmt.Fprintf(s.Stdout, "  at: %s/%s\n", show(string(v.base.Leases)), res)
 	s.printQueue(v, q, line)
 	if e := s.wrote(nil, v.bad); e.Code != 0 {
@@ -158,6 +161,12 @@ func (v *snapshot) queueOf(res string) (QueueView, lease.Sight, []lease.Waiter, 
 		}
 	}
 	return q, h, line, nil
+}
+
+func (s *Session) printExpected(q QueueView) {
+	if q.Expected != nil {
+		fmt.Fprintf(s.Stdout, "  %s\n", q.Expected)
+	}
 }
 
 func (s *Session) printQueue(v *snapshot, q QueueView, line []lease.Waiter) {
@@ -219,6 +228,11 @@ func (q queues) needsBoth(p state.Party, a, b string) bool {
 // Queue shows the grants and the lines of one resource, or of all that have
 // any.
 func (s *Session) Queue(res string) Exit {
+	b, err := s.Base()
+	if err != nil {
+		return s.failed(err)
+	}
+	past := readPast(b) // before the lock, which is held for less time than that takes
 	v, done, err := s.look()
 	if err != nil {
 		return s.failed(err)
@@ -242,6 +256,7 @@ func (s *Session) Queue(res string) Exit {
 		if res == "" && len(q.Grants) == 0 && len(q.Waiting) == 0 && q.Upgrade == nil {
 			continue
 		}
+		q.Expected = past.expected(h, v.now)
 		doc.Queues = append(doc.Queues, q)
 		if !s.JSON {
 			head := n + "  free"
@@ -249,6 +264,7 @@ func (s *Session) Queue(res string) Exit {
 				head = leaseRow(h, v.now)
 			}
 			fmt.Fprintln(s.Stdout, head)
+			s.printExpected(q)
 			s.printQueue(v, q, line)
 		}
 	}

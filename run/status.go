@@ -28,13 +28,14 @@ type Status struct {
 	Error       string   `json:"error,omitempty"`
 
 	// Of a run that didn't get the lease.
-	Resource string     `json:"resource,omitempty"`
-	Holder   *HeldView  `json:"holder,omitempty"`
-	Place    int        `json:"place,omitempty"`
-	Reason   string     `json:"reason,omitempty"`
-	Ticket   string     `json:"ticket,omitempty"`
-	Kept     *time.Time `json:"keptUntil,omitempty"`
-	Next     string     `json:"next,omitempty"`
+	Resource string        `json:"resource,omitempty"`
+	Holder   *HeldView     `json:"holder,omitempty"`
+	Expected *ExpectedView `json:"expected,omitempty"`
+	Place    int           `json:"place,omitempty"`
+	Reason   string        `json:"reason,omitempty"`
+	Ticket   string        `json:"ticket,omitempty"`
+	Kept     *time.Time    `json:"keptUntil,omitempty"`
+	Next     string        `json:"next,omitempty"`
 
 	began time.Time
 }

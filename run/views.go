@@ -51,6 +51,7 @@ type HeldView struct {
 	Fence          int64         `json:"fence,omitempty"`
 	Orphans        []ProcessView `json:"orphans,omitempty"`
 	Problem        string        `json:"problem,omitempty"`
+	Expected       *ExpectedView `json:"expected,omitempty"` // of status and queue
 }
 
 // ProcessView is a process that holds an orphaned lease.

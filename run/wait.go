@@ -22,6 +22,7 @@ type teller struct {
 	lines  int
 	since  time.Time
 	nextAt time.Duration // after since: the next line without a change
+	expect expecter
 }
 
 func newTeller(r *run) *teller {
@@ -41,16 +42,20 @@ func (t *teller) blocked(b *lease.Blocked) time.Duration {
 	now := t.Now()
 	waited := now.Sub(t.since)
 	if t.live {
-		t.redraw(fmt.Sprintf("withlease: waiting %s for %s: %s", ago(waited), b.Resource, waitLine(b, t.leasePath(b), now)))
+		t.redraw(fmt.Sprintf("withlease: waiting %s for %s: %s", ago(waited), b.Resource, t.line(b, now)))
 		return time.Second
 	}
 	if key := changeKey(b); key != t.told || waited >= t.nextAt {
 		t.told = key
-		say(t.Stderr, "waiting for %s: %s; %s", b.Resource, waitLine(b, t.leasePath(b), now), t.nextStep(b))
+		say(t.Stderr, "waiting for %s: %s; %s", b.Resource, t.line(b, now), t.nextStep(b))
 		t.lines++
 	}
 	t.nextAt = nextLine(waited)
 	return t.nextAt - waited
+}
+
+func (t *teller) line(b *lease.Blocked, now time.Time) string {
+	return waitLine(b, t.leasePath(b), now, t.expect.expected(t.base, b, now).String())
 }
 
 // nextLine is when the next line is due that no change calls for.
@@ -114,7 +119,8 @@ func (t *teller) refused(b *lease.Blocked) {
 	t.wipe()
 	now := t.Now()
 	t.status.blocked(b)
-	line := waitLine(b, t.leasePath(b), now)
+	line := t.line(b, now)
+	t.status.Expected = t.expect.expected(t.base, b, now)
 	again := "withlease "
 	switch {
 	case !b.Kept.IsZero():

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -157,12 +158,14 @@ func orphaned(s lease.Sight) string {
 	return fmt.Sprintf("its wrapper is gone, still running: %s (withlease release --kill %s ends them)", strings.Join(procs, ", "), s.Resource)
 }
 
-// waitLine is the state of a wait: who blocks it, its place, what to do.
-func waitLine(b *lease.Blocked, path string, now time.Time) string {
+// waitLine is the state of a wait: who blocks it, what else is known of that
+// (more, where it isn't empty), its place, what to do.
+func waitLine(b *lease.Blocked, path string, now time.Time, more ...string) string {
 	var parts []string
 	if b.Sight.Held {
 		parts = append(parts, b.Resource+" is "+heldBy(b.Sight, now))
 	}
+	parts = append(parts, slices.DeleteFunc(more, func(m string) bool { return m == "" })...)
 	if b.Refused != nil {
 		parts = append(parts, show(b.Refused.Reason))
 	}
