@@ -35,6 +35,7 @@ type cli struct {
 	Queue      queueCmd      `cmd:"" help:"Show who waits, and what is granted to whom."`
 	History    historyCmd    `cmd:"" help:"Show what happened: who claimed, gave back, crashed, took away."`
 	Stats      statsCmd      `cmd:"" help:"Show how much resources were used, by whom, for what, and waited for."`
+	Timeline   timelineCmd   `cmd:"" help:"Draw who held what, and who waited, into a file."`
 	Claim      claimCmd      `cmd:"" help:"Hold a resource without a command, until it is released."`
 	Release    releaseCmd    `cmd:"" help:"Give back a claim; with --force take anybody's lease away."`
 	Grant      grantCmd      `cmd:"" help:"As the supervisor, let a party claim resources."`
@@ -84,6 +85,13 @@ type historyCmd struct {
 type statsCmd struct {
 	Resource string `arg:"" optional:"" help:"Which resource (default: all)."`
 	Since    string `default:"7d" help:"How far back: a duration like 90m or 7d, or a time (${default})." placeholder:"WHEN"`
+}
+
+type timelineCmd struct {
+	Resource []string `arg:"" optional:"" help:"Which resources (default: all)."`
+	SVG      string   `name:"svg" help:"Draw a picture there (-: standard output)." placeholder:"FILE"`
+	HTML     string   `name:"html" help:"Make a page there, with the picture and a table." placeholder:"FILE"`
+	Since    string   `default:"24h" help:"How far back: a duration like 90m or 7d, or a time (${default})." placeholder:"WHEN"`
 }
 
 type claimCmd struct {
@@ -267,6 +275,9 @@ func dispatch(c *cli, verb string, command []string) int {
 		return s.History(c.History.Resource, c.History.Since, c.History.Last).Code
 	case "stats":
 		return s.Stats(c.Stats.Resource, c.Stats.Since).Code
+	case "timeline":
+		t := c.Timeline
+		return s.Timeline(t.Resource, t.SVG, t.HTML, t.Since).Code
 	case "claim":
 		return s.Claim(c.Claim.Resource, c.Claim.Purpose, c.Claim.BudgetGiB).Code
 	case "release":

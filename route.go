@@ -124,7 +124,7 @@ const usageLines = `Usage: withlease [FLAGS] RESOURCE... -- COMMAND [ARG...]
 `
 
 const shortUsage = usageLines + `
-Verbs: run list status queue history stats claim release grant revoke supervisor upgrade completion version
+Verbs: run list status queue history stats timeline claim release grant revoke supervisor upgrade completion version
 More:  withlease --help
 `
 

@@ -71,7 +71,7 @@ _withlease_words() {
 _withlease_value() {
     case $1 in
     --dir) _withlease_files -d ;;
-    --status-file) _withlease_files -f ;;
+    --status-file | --svg | --html) _withlease_files -f ;;
     --pty) _withlease_words auto always never ;;
     --on-lost) _withlease_words kill warn ;;
     --wait | -*w | --keep-place) _withlease_words 30s 90s 5m 30m 2h ;;
@@ -93,6 +93,7 @@ _withlease_flags() {
         ;;
     history) all+=' --since --last' ;;
     stats) all+=' --since' ;;
+    timeline) all+=' --svg --html --since' ;;
     claim) all+=' -p --purpose --budget-gib' ;;
     release) all+=' --force --kill --reason --grace' ;;
     grant) all+=' --unblock --budget-gib --force' ;;
@@ -109,14 +110,14 @@ _withlease_arg() {
     local n=${#args[@]}
     case $verb in
     '')
-        _withlease_words run list status queue history stats claim release grant revoke supervisor upgrade completion version
+        _withlease_words run list status queue history stats timeline claim release grant revoke supervisor upgrade completion version
         _withlease_reply < <(_withlease_names resources "$plain")
         ;;
-    run)
+    run | timeline)
         _withlease_reply < <(_withlease_names resources "$plain" | while IFS= read -r line; do
             case " ${args[*]-} " in *" ${line%%$'\t'*} "*) ;; *) printf '%s\n' "$line" ;; esac
         done)
-        if [[ n -gt 0 ]]; then _withlease_words --; fi
+        if [[ n -gt 0 && $verb == run ]]; then _withlease_words --; fi
         ;;
     status | history | stats | claim) if [[ n -eq 0 ]]; then _withlease_reply < <(_withlease_names resources "$plain"); fi ;;
     queue) if [[ n -eq 0 ]]; then _withlease_reply < <(_withlease_names waiting "$plain"); fi ;;
@@ -232,13 +233,13 @@ _withlease() {
         --dir | --session | --host-session | --name | --person | --team | \
             --wait | --keep-place | --ticket | --purpose | --pty | --ttl | --grace | --on-lost | \
             --conflict-exit-code | --status-file | --budget-gib | \
-            --reason | --unblock | --pid | --to | --until | --since | --last) flag=$word ;;
+            --reason | --unblock | --pid | --to | --until | --since | --last | --svg | --html) flag=$word ;;
         --*) ;;
         -*[wpE]) flag=$word ;;
         -*) ;;
         *)
             case $verb,$word in
-            ,run | ,list | ,status | ,queue | ,history | ,stats | ,claim | ,release | ,grant | ,revoke | ,supervisor | ,upgrade | ,completion | ,version) verb=$word ;;
+            ,run | ,list | ,status | ,queue | ,history | ,stats | ,timeline | ,claim | ,release | ,grant | ,revoke | ,supervisor | ,upgrade | ,completion | ,version) verb=$word ;;
             supervisor,start | supervisor,stop | supervisor,status | upgrade,begin | upgrade,end) verb+=" $word" ;;
             ,*) verb=run args=("$word") ;;
             *) args+=("$word") ;;

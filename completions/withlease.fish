@@ -21,7 +21,7 @@ function __withlease_parse --no-scope-shadowing
             case '--dir=*' '--session=*' '--host-session=*' '--name=*' '--person=*' '--team=*'
                 set -a given (string replace -r -- '^--dir=~/' "--dir=$HOME/" $word)
             case '--*=*'
-            case --dir --session --host-session --name --person --team --wait --keep-place --ticket --purpose --pty --ttl --grace --on-lost --conflict-exit-code --status-file --budget-gib --reason --unblock --pid --to --until --since --last
+            case --dir --session --host-session --name --person --team --wait --keep-place --ticket --purpose --pty --ttl --grace --on-lost --conflict-exit-code --status-file --budget-gib --reason --unblock --pid --to --until --since --last --svg --html
                 set __withlease_flag $word
             case '--*'
             case '-*w' '-*p' '-*E'
@@ -29,7 +29,7 @@ function __withlease_parse --no-scope-shadowing
             case '-*'
             case '*'
                 switch "$verb:$word"
-                    case :run :list :status :queue :history :stats :claim :release :grant :revoke :supervisor :upgrade :completion :version
+                    case :run :list :status :queue :history :stats :timeline :claim :release :grant :revoke :supervisor :upgrade :completion :version
                         set verb $word
                     case supervisor:start supervisor:stop supervisor:status upgrade:begin upgrade:end
                         set verb "$verb $word"
@@ -107,6 +107,7 @@ complete -c withlease -n '__withlease_at ""' -a status -d 'Show one resource'
 complete -c withlease -n '__withlease_at ""' -a queue -d 'Show who waits, and what is granted to whom'
 complete -c withlease -n '__withlease_at ""' -a history -d 'Show what happened'
 complete -c withlease -n '__withlease_at ""' -a stats -d 'Show how much resources were used'
+complete -c withlease -n '__withlease_at ""' -a timeline -d 'Draw who held what'
 complete -c withlease -n '__withlease_at ""' -a claim -d 'Hold a resource without a command'
 complete -c withlease -n '__withlease_at ""' -a release -d 'Give back a claim'
 complete -c withlease -n '__withlease_at ""' -a grant -d 'Let a party claim resources'
@@ -116,7 +117,7 @@ complete -c withlease -n '__withlease_at ""' -a upgrade -d 'Hold an installation
 complete -c withlease -n '__withlease_at ""' -a completion -d 'Print the completion script of a shell'
 complete -c withlease -n '__withlease_at ""' -a version -d 'Show the version'
 complete -c withlease -n '__withlease_at run; and not __withlease_at run,0' -a '--' -d 'The command follows'
-complete -c withlease -n '__withlease_at run status,0 history,0 stats,0 claim,0 grant,0 "upgrade begin,0"' -k -a '(__withlease_names resources)'
+complete -c withlease -n '__withlease_at run timeline status,0 history,0 stats,0 claim,0 grant,0 "upgrade begin,0"' -k -a '(__withlease_names resources)'
 complete -c withlease -n '__withlease_at queue,0' -k -a '(__withlease_names waiting)'
 complete -c withlease -n '__withlease_at release,0; and not __fish_contains_opt force kill' -k -a '(__withlease_names mine)'
 complete -c withlease -n '__withlease_at release,0; and __fish_contains_opt force kill' -k -a '(__withlease_names held)'
@@ -165,5 +166,7 @@ complete -c withlease -n '__withlease_at grant' -l unblock -x -d 'Let it through
 complete -c withlease -n '__withlease_at "supervisor start"' -l pid -x -d 'The process that shows that the supervisor is there'
 complete -c withlease -n '__withlease_at "upgrade begin"' -l to -x -d 'The version that it is upgraded to'
 complete -c withlease -n '__withlease_at "upgrade begin"' -l until -x -a '30m 2h 8h 24h' -d 'When it is over at the latest'
-complete -c withlease -n '__withlease_at history stats' -l since -x -a '1h 24h 7d 30d' -d 'How far back'
+complete -c withlease -n '__withlease_at history stats timeline' -l since -x -a '1h 24h 7d 30d' -d 'How far back'
 complete -c withlease -n '__withlease_at history' -l last -x -d 'No more than the newest N'
+complete -c withlease -n '__withlease_at timeline' -l svg -r -F -d 'Draw a picture there'
+complete -c withlease -n '__withlease_at timeline' -l html -r -F -d 'Make a page there'

@@ -222,5 +222,5 @@ func (s *Share) lengths() string {
 }
 
 func (s *Spread) String() string {
-	return fmt.Sprintf("%s at the median, %s at the 90th percentile", span(logged(s.MedianSeconds)), span(logged(s.P90Seconds)))
+	return fmt.Sprintf("median %s, p90 %s", span(logged(s.MedianSeconds)), span(logged(s.P90Seconds)))
 }

@@ -93,7 +93,7 @@ func TestFigures(t *testing.T) {
 		harmless(t, "stats", strings.TrimSuffix(line, "\n"))
 	}
 	if text := b.String(); !strings.Contains(text, "gpu  held 57.5% of the time since ") || !strings.Contains(text, ", 5 claims, 1 crashed, 1 taken away\n") ||
-		!strings.Contains(text, "  for nightly: 3 claims, 1 crashed; held 5m50s in all, 1m40s at the median, 3m20s at the 90th percentile; waited 10s at the median, 20s at the 90th percentile\n") {
+		!strings.Contains(text, "  for nightly: 3 claims, 1 crashed; held 5m50s in all, median 1m40s, p90 3m20s; waited median 10s, p90 20s\n") {
 		t.Error(text)
 	}
 }
