@@ -40,6 +40,7 @@ var topics = []topic{
 	{"other-leases", otherLeases},
 	{"grants", manyGrants},
 	{"list", list},
+	{"history", history},
 }
 
 func main() {
