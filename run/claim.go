@@ -24,7 +24,7 @@ func (s *Session) Claim(res, purpose string, budget int) Exit {
 	var blocked *lease.Blocked
 	switch {
 	case errors.As(err, &blocked):
-		say(s.Stderr, "%s is not claimed: %s; see: withlease queue %s", res, waitLine(blocked, string(b.Leases)+"/"+res, s.Now(), readPast(b).expected(blocked.Sight, s.Now()).String()), res)
+		say(s.Stderr, "%s is not claimed: %s; see: withlease queue %s", res, waitLine(blocked, string(b.Leases)+"/"+res, s.Now(), readPast(b, res).expected(blocked.Sight, s.Now()).String()), res)
 		return Exit{Code: ExitRefused}
 	case err != nil:
 		return s.failed(err)

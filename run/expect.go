@@ -15,6 +15,7 @@ import (
 // nothing is said.
 const (
 	leastRuns   = 5
+	mostRuns    = 100       // of a resource that are looked at, the newest
 	mostOfLog   = 256 << 10 // bytes of the log that are read for it, its newest
 	samePurpose = "purpose"
 	anyPurpose  = "resource"
@@ -38,19 +39,25 @@ type pastHold struct {
 // past are the past holds of each resource that the end of the log tells of.
 type past map[string][]pastHold
 
-// readPast reads the end of the log. A log that can't be read tells of none.
-func readPast(b *lease.Base) past {
+// readPast reads the end of the log for one resource, or for all. A log that
+// can't be read tells of none.
+func readPast(b *lease.Base, res string) past {
 	p := past{}
-	b.Store.RecentEvents(time.Time{}, mostOfLog, `"verb":"release"`, func(e state.Event) bool {
+	text := `"verb":"release"`
+	if res != "" { // as the log writes it: nothing in a name is escaped
+		text += `,"detail":{"resource":"` + res + `"`
+	}
+	b.Store.RecentEvents(time.Time{}, mostOfLog, text, func(e state.Event) bool {
 		p.add(e)
-		return true
+		return res == "" || len(p[res]) < mostRuns
 	})
 	return p
 }
 
 // add counts what its holder gave back: a force and a crash cut a hold short.
 func (p past) add(e state.Event) {
-	if d := &e.Detail; e.Verb == "release" && d.HeldSeconds > 0 && d.Outcome != "not started" {
+	d := &e.Detail
+	if e.Verb == "release" && d.HeldSeconds > 0 && d.Outcome != "not started" && len(p[d.Resource]) < mostRuns {
 		p[d.Resource] = append(p[d.Resource], pastHold{d.Purpose, logged(d.HeldSeconds)})
 	}
 }
@@ -117,7 +124,7 @@ func (x *expecter) expected(base *lease.Base, b *lease.Blocked, now time.Time) *
 		holder = fmt.Sprint(b.Resource, " ", p.Fence)
 	}
 	if x.past == nil || x.holder != holder {
-		x.holder, x.past = holder, readPast(base)
+		x.holder, x.past = holder, readPast(base, b.Resource)
 	}
 	return x.past.expected(b.Sight, now)
 }

@@ -80,8 +80,11 @@ func TestPast(t *testing.T) {
 	for range 2 * mostOfLog / 100 { // more than is read
 		log("release", state.Detail{Outcome: "exit 0"})
 	}
-	if n := len(readPast(b)["gpu"]); n < mostOfLog/400 || n > mostOfLog/100 {
-		t.Errorf("%d past holds", n)
+	if n, all := len(readPast(b, "gpu")["gpu"]), len(readPast(b, "")["gpu"]); n != mostRuns || all != mostRuns {
+		t.Errorf("%d past holds, and %d", n, all)
+	}
+	if p := readPast(b, "gp"); len(p) != 0 {
+		t.Errorf("past holds of another: %v", p)
 	}
 	if err := os.Truncate(b.Store.Events(), 0); err != nil {
 		t.Fatal(err)
@@ -90,12 +93,12 @@ func TestPast(t *testing.T) {
 	log("force", state.Detail{})
 	log("lease.crash", state.Detail{Reason: `"verb":"release"`})
 	log("claim", state.Detail{})
-	if p := readPast(b); len(p) > 0 {
+	if p := readPast(b, "gpu"); len(p) > 0 {
 		t.Errorf("past holds %v", p)
 	}
 	log("release", state.Detail{Outcome: "signal 9"})
 	log("release", state.Detail{})
-	if p := readPast(b); len(p["gpu"]) != 2 {
+	if p := readPast(b, "gpu"); len(p["gpu"]) != 2 {
 		t.Errorf("past holds %v", p)
 	}
 }

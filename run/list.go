@@ -95,7 +95,7 @@ func (s *Session) Status(res string) Exit {
 	code := Exit{}
 	if h.Held {
 		code.Code = ExitRefused
-		q.Expected = readPast(v.base).expected(h, v.now)
+		q.Expected = readPast(v.base, res).expected(h, v.now)
 	}
 	if s.JSON {
 		doc := struct {
@@ -232,7 +232,7 @@ func (s *Session) Queue(res string) Exit {
 	if err != nil {
 		return s.failed(err)
 	}
-	past := readPast(b) // before the lock, which is held for less time than that takes
+	past := readPast(b, res) // before the lock, which is held for less time than that takes
 	v, done, err := s.look()
 	if err != nil {
 		return s.failed(err)
