@@ -121,7 +121,7 @@ func (p *pairing) end(e state.Event) {
 	case u != nil && ends(d, u):
 		delete(p.open, d.Resource)
 	default:
-		if u != nil && d.Fence > u.Fence { // the end of a later one, whose claim is lost
+		if d.Fence == 0 || u != nil && d.Fence >= u.Fence { // the end of a later one, whose claim is lost
 			p.lose(d.Resource)
 		}
 		u = p.begin(e)

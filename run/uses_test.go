@@ -119,10 +119,18 @@ func TestPairing(t *testing.T) {
 			event(3, "bob", "claim", gpu(1, "t2")),
 			event(4, "bob", "release", held(gpu(1, "t2"), 1)),
 		}, []string{"gpu ann 1-2 held 1 waited 0 ended", "gpu bob 3-4 held 1 waited 0 ended"}},
+		{"the same fence again, and between them an end and a claim are lost", []state.Event{
+			event(1, "ann", "claim", gpu(1, "t")),
+			event(9, "bob", "release", held(gpu(1, "t2"), 2)),
+		}, []string{"gpu ann 1-1 held 0 waited 0 lost", "gpu bob 7-9 held 2 waited 0 ended"}},
+		{"another's end by fence alone", []state.Event{
+			event(1, "ann", "claim", gpu(5, "")),
+			event(2, "bob", "release", held(gpu(4, ""), 1)),
+		}, []string{"gpu ann 1-? held 0 waited 0 held", "gpu bob 1-2 held 1 waited 0 ended"}},
 		{"another's end by session alone", []state.Event{
 			event(1, "ann", "claim", state.Detail{Resource: "gpu", Session: "a", Fence: 1}),
 			event(2, "bob", "release", state.Detail{Resource: "gpu", Session: "b", HeldSeconds: 1}),
-		}, []string{"gpu ann 1-? held 0 waited 0 held", "gpu bob 1-2 held 1 waited 0 ended"}},
+		}, []string{"gpu ann 1-1 held 0 waited 0 lost", "gpu bob 1-2 held 1 waited 0 ended"}},
 		{"the clock was set back", []state.Event{
 			event(1000, "ann", "claim", gpu(1, "t")),
 			event(400, "ann", "release", held(gpu(1, "t"), 30)),
