@@ -218,6 +218,9 @@ func TestReplaceFile(t *testing.T) {
 	if got := <-read; got != "through" {
 		t.Errorf("the FIFO had %q", got)
 	}
+	if st, err := os.Lstat(fifo); err != nil || st.Mode()&os.ModeNamedPipe == 0 {
+		t.Errorf("the FIFO is %v, %v", st.Mode(), err)
+	}
 	ents, err := os.ReadDir(dir)
 	must(err)
 	var names []string
