@@ -123,11 +123,14 @@ func (l *Lease) Release(ctx context.Context, outcome Outcome) error {
 			errs = append(errs, err)
 			continue
 		}
-		mine := s.ino == one.ino && s.exists
 		s.close()
-		if !mine {
-			errs = append(errs, &LostError{Resource: one.res, By: s.Sight()})
-			continue
+		if !s.exists || s.ino != one.ino {
+			// Taken away; but a witness that can't be opened or asked at the moment (no
+			// descriptor left, no locks to be had) is ours by its name.
+			if err := l.check(one); err != nil {
+				errs = append(errs, err)
+				continue
+			}
 		}
 		to := c.putAside(one.res)
 		if err := c.away(s, to, l.after(one), func() { c.logRelease(l, one, outcome) }); err != nil {
