@@ -373,6 +373,7 @@ func (l *Lease) newProcess(fence int64) Process {
 func (c *change) take(res string, h Holder, p *Process) (*held, error) {
 	step("claim.1")
 	discard(c.trash(res))
+	discard(c.staging()) // of any resource: the spare may save us from making one
 	one := &held{res: res, witness: -1, shared: -1, dir: -1, record: -1, process: -1}
 	made, ok := "", false
 	if p != nil {
