@@ -8,7 +8,7 @@ VERSION ?=
 bin   = $(DESTDIR)$(PREFIX)/bin
 share = $(DESTDIR)$(PREFIX)/share
 
-.PHONY: all build tools test race lint fuzz bench install uninstall clean
+.PHONY: all build tools test race lint fuzz bench torture faults install uninstall clean
 
 all: build
 
@@ -39,6 +39,15 @@ fuzz:
 # Ratios to flock(1) and script(1), measured in the same run.
 bench:
 	$(GO) run ./scripts/bench
+
+# Every verb at random with kills, stops and forces, checked from outside, for FOR.
+FOR ?= 1m
+torture:
+	$(GO) run ./scripts/torture --for $(FOR)
+
+# Every system call of a run failing in every way, which takes some minutes; make test does a part.
+faults: tools
+	FAULTS=all CGO_ENABLED=0 $(GO) test -timeout 60m -run 'TestFaults' -v .
 
 install: build
 	install -d $(bin) $(share)/man/man1 $(share)/man/man5 \
