@@ -82,8 +82,9 @@ func reason(err error) error {
 // execFailed is the start of a command that the kernel refused.
 func execFailed(name string, err error) error {
 	code := codeOf(err)
-	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) {
-		code = ExitFailed // no process to be had: nothing is wrong with the file
+	switch {
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		code = ExitFailed // no process or descriptor to be had: nothing is wrong with the file
 	}
 	return &startError{code, fmt.Sprintf("%s: %v", show(name), err)}
 }
