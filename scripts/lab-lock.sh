@@ -49,8 +49,9 @@ held_by() {
 
 claim() {
 	mkdir -p "$leases"
-	mkdir "$leases/$1" 2>/dev/null || {
-		[ -d "$leases/$1" ] || die "$leases/$1 can't be made"
+	# Held at first and free when asked by whom: once more, the next may be faster.
+	mkdir "$leases/$1" 2>/dev/null || { [ ! -d "$leases/$1" ] && mkdir "$leases/$1" 2>/dev/null; } || {
+		[ -d "$leases/$1" ] || die "$leases/$1 can't be had"
 		held_by "$1" >&2
 		exit 1
 	}

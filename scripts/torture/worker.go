@@ -219,7 +219,7 @@ func (w *worker) shellLock() {
 	env := []string{"WITHLEASE_SESSION=" + o.id}
 	e := w.do(env, "sh", w.shell, "claim", o.res[0], o.id)
 	w.count(fmt.Sprintf("lab-lock claim: %d", e.code))
-	if e.code == 1 {
+	if e.code == 1 || e.code == 2 && strings.Contains(e.err, "be had") { // busy, or others were faster twice
 		return
 	}
 	command := w.commandLine(o, 60*time.Millisecond)
