@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -502,7 +503,15 @@ func TestUnreadableFile(t *testing.T) {
 	l.withlease("claim", "net").ends("0")
 	l.write("base/state.json", "{}")
 	withlease := unprivileged(l)
-	chmodAll(t, l.base, 0o777, 0o666)
+	chmodAll(t, l.base, 0o770, 0o660)
+	if os.Getuid() == 0 {
+		err := filepath.WalkDir(l.base, func(path string, _ fs.DirEntry, err error) error {
+			return errors.Join(err, os.Lchown(path, -1, 65534))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.Chmod(filepath.Join(l.leases, "net", "holder.json"), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -650,4 +659,53 @@ func TestFileSizeLimit(t *testing.T) {
 		t.Error("the command ran")
 	}
 	l.withlease("-n", "gpu", "--", "argv", "ran").ends("0").silent()
+}
+
+// A base in which everybody may do anything is warned of, once a command, and
+// used.
+func TestPublicDirectory(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{"base", "base/leases"} {
+		l := newLab(t)
+		l.withlease("claim", "net").ends("0").silent()
+		if err := os.Chmod(filepath.Join(l.dir, dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		says := "^withlease: " + regexp.QuoteMeta(filepath.Join(l.dir, dir)) + " can be written by every user of this machine.*: chmod o-w "
+		l.withlease("list").ends("0").says(says).shows("^net  held by ann")
+		l.withlease("gpu", "--", "argv", "ran").ends("0").says(says).shows("ran")
+		l.withlease("-q", "gpu", "--", "argv", "ran").ends("0").silent().shows("ran")
+		l.withlease("__complete", "held").ends("0").silent()
+	}
+}
+
+// A status file that is a device or a FIFO is written to, and stays what it is:
+// root's /dev/null must not become a file.
+func TestStatusFileThatIsNoFile(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	path := filepath.Join(l.dir, "fifo")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.withlease("--status-file", path, "gpu", "--", "argv", "ran").ends("0").says("fifo: no such device or address").shows("ran") // nobody reads
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.Symlink(path, path+".link"); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{path, path + ".link"} {
+		l.withlease("--status-file", p, "gpu", "--", "argv", "ran").ends("0").silent().shows("ran")
+		buf := make([]byte, 4096)
+		n, err := f.Read(buf)
+		if err != nil || !strings.HasPrefix(string(buf[:n]), `{"schema":1,"outcome":"exit"`) {
+			t.Errorf("read %q, %v", buf[:n], err)
+		}
+	}
+	if st, err := os.Lstat(path); err != nil || st.Mode()&fs.ModeNamedPipe == 0 {
+		t.Errorf("it is %v, %v", st.Mode(), err)
+	}
 }

@@ -24,20 +24,32 @@ const RestartGrace = 30 * time.Second
 type Base struct {
 	Leases Dir
 	Store  *state.Store
+	// Public is the first of its directories that every user of the machine may
+	// write to; empty as it should be.
+	Public string
 }
 
 // Open is the base of a lease and a state directory, which need not exist yet.
 // Their modes follow dir, the base directory: a group-writable one is shared
 // by its group.
 func Open(dir, leases, stateDir string) *Base {
-	modes := state.Private
-	for _, d := range []string{dir, leases, stateDir} {
-		if st, err := os.Stat(d); err == nil {
-			modes = state.ModesOf(st)
+	modes, public, found := state.Private, "", false
+	for i, d := range [...]string{dir, leases, stateDir} {
+		if i == 2 && d == dir {
 			break
 		}
+		st, err := os.Stat(d)
+		if err != nil {
+			continue
+		}
+		if !found {
+			modes, found = state.ModesOf(st), true
+		}
+		if st.Mode().Perm()&0o002 != 0 && public == "" {
+			public = d
+		}
 	}
-	return &Base{Leases: Dir(leases), Store: &state.Store{Dir: stateDir, Modes: modes}}
+	return &Base{Leases: Dir(leases), Store: &state.Store{Dir: stateDir, Modes: modes}, Public: public}
 }
 
 // Make makes the directories that don't exist yet, with their modes set
@@ -80,10 +92,19 @@ func (b *Base) mkdir(dir string) error {
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	if err == nil && b.Store.Modes == state.Shared {
-		err = os.Chmod(dir, b.Store.Modes.Dir)
+	if err != nil || b.Store.Modes != state.Shared {
+		return err
 	}
-	return err
+	fd, err := openFile(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	// S_ISGID by number: Fchmod knows no os.FileMode.
+	if err := unix.Fchmod(fd, 0o2770); err != nil {
+		return &fs.PathError{Op: "chmod", Path: dir, Err: err}
+	}
+	return nil
 }
 
 // path is where the lease of res lies.

@@ -420,7 +420,7 @@ func (c *change) stage(one *held, dir string, h Holder, p *Process) (err error) 
 		return err
 	}
 	step("claim.1 record")
-	if one.process, err = c.writeNew(filepath.Join(dir, "process.json"), p.encode()); err != nil {
+	if one.process, err = c.writeNewAs(filepath.Join(dir, "process.json"), p.encode(), c.processMode()); err != nil {
 		return err
 	}
 	step("claim.1 process")

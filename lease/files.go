@@ -30,11 +30,24 @@ func openFile(path string, flags int, perm uint32) (int, error) {
 
 // readFile reads at most limit bytes of a regular file.
 func readFile(path string, flags int, limit int) ([]byte, error) {
+	text, _, err := readWithStat(path, flags, limit)
+	return text, err
+}
+
+// readWithStat is readFile, and says whose the file is that was read.
+func readWithStat(path string, flags int, limit int) ([]byte, unix.Stat_t, error) {
+	var st unix.Stat_t
 	fd, err := openFile(path, flags, 0)
 	if err != nil {
-		return nil, err
+		return nil, st, err
 	}
 	defer unix.Close(fd)
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, st, &fs.PathError{Op: "fstat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, st, &fs.PathError{Op: "read", Path: path, Err: errNoFile}
+	}
 	var b []byte
 	for len(b) < limit {
 		if cap(b)-len(b) < 4096 {
@@ -42,14 +55,22 @@ func readFile(path string, flags int, limit int) ([]byte, error) {
 		}
 		n, err := retry(func() (int, error) { return unix.Read(fd, b[len(b):min(cap(b), limit)]) })
 		if err != nil {
-			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+			return nil, st, &fs.PathError{Op: "read", Path: path, Err: err}
 		}
 		if n == 0 {
 			break
 		}
 		b = b[:len(b)+n]
 	}
-	return b, nil
+	return b, st, nil
+}
+
+// alone says whether a file is a regular one that has no other name. What is
+// written in place must not land in a file elsewhere: a hard link is followed
+// by every open.
+func alone(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink == 1
 }
 
 // readSmall reads a system file that one read holds.
@@ -69,11 +90,15 @@ func readSmall(path string) ([]byte, error) {
 
 // writeNew writes a file that must not exist yet and returns it open.
 func (b *Base) writeNew(path string, data []byte) (int, error) {
-	fd, err := openFile(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, uint32(b.Store.Modes.File))
+	return b.writeNewAs(path, data, uint32(b.Store.Modes.File))
+}
+
+func (b *Base) writeNewAs(path string, data []byte, mode uint32) (int, error) {
+	fd, err := openFile(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, mode)
 	if err != nil {
 		return -1, err
 	}
-	err = b.chmod(fd)
+	err = b.chmod(fd, mode)
 	for len(data) > 0 && err == nil {
 		var n int
 		n, err = retry(func() (int, error) { return unix.Write(fd, data) })
@@ -87,12 +112,16 @@ func (b *Base) writeNew(path string, data []byte) (int, error) {
 }
 
 // chmod gives what was just made the group's permissions, whatever the umask.
-func (b *Base) chmod(fd int) error {
+func (b *Base) chmod(fd int, mode uint32) error {
 	if b.Store.Modes.File&0o020 == 0 {
 		return nil
 	}
-	return unix.Fchmod(fd, uint32(b.Store.Modes.File))
+	return unix.Fchmod(fd, mode)
 }
+
+// processMode is the mode of process.json: only who wrote it may change it, for
+// it says which processes `release --kill` may end.
+func (b *Base) processMode() uint32 { return uint32(b.Store.Modes.File) &^ 0o020 }
 
 // mkfifo makes a FIFO and opens it for both ends, so that opening never waits
 // and the owner alone keeps it connected. Where the file system has no FIFOs a
@@ -107,10 +136,22 @@ func (b *Base) mkfifo(path string) (int, error) {
 		return -1, &fs.PathError{Op: "mkfifo", Path: path, Err: err}
 	}
 	fd, err := openFile(path, unix.O_RDWR, 0)
-	if err == nil {
-		err = b.chmod(fd)
+	if err != nil {
+		return -1, err
 	}
-	return fd, err
+	// A member of the group may have put something else there meanwhile.
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && (st.Mode&unix.S_IFMT != unix.S_IFIFO || st.Nlink != 1) {
+		err = errNotOurs
+	}
+	if err == nil {
+		err = b.chmod(fd, uint32(b.Store.Modes.File))
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, &fs.PathError{Op: "mkfifo", Path: path, Err: err}
+	}
+	return fd, nil
 }
 
 // lockFIFO makes a FIFO at path whose lock says that its owner lives.

@@ -157,22 +157,38 @@ func (b *Base) free(ctx context.Context, res string, may func(*change, *sight) e
 
 // Members are the processes of the run that holds s: its wrapper, its command,
 // and what else has its token or its witness. Only those of this boot and PID
-// namespace, with their start times, so that no other process is meant.
+// namespace, with their start times, so that no other process is meant. And
+// only those that have the witness open, or that whoever wrote the record could
+// have ended himself: who may write into a shared base must not have a
+// `release --kill` of somebody else's, or root's, end what he likes.
 func (s Sight) Members() []Member {
 	p := s.Process
-	if p == nil || !p.here() {
-		return s.Orphans
+	if p == nil {
+		return nil
 	}
-	found := survivors(p)
-	for _, m := range holders(s.witness) {
-		if !slices.ContainsFunc(found, func(f Member) bool { return f.PID == m.PID }) && m.PID.PID != p.PID {
+	found, holding := slices.Clone(s.Orphans), []Member{}
+	if p.here() {
+		found, holding = survivors(p), holders(s.witness)
+		if w := (PID{p.PID, p.Start}); w.Alive() {
+			found = append([]Member{{w, commandOf(w.PID)}}, found...)
+		}
+	}
+	has := func(ms []Member, p PID) bool {
+		return slices.ContainsFunc(ms, func(m Member) bool { return m.PID == p })
+	}
+	found = slices.DeleteFunc(found, func(m Member) bool { return !has(holding, m.PID) && !s.mayName(m.PID) })
+	for _, m := range holding {
+		if !has(found, m.PID) {
 			found = append(found, m)
 		}
 	}
-	if w := (PID{p.PID, p.Start}); w.Alive() {
-		found = append([]Member{{w, commandOf(w.PID)}}, found...)
-	}
 	return found
+}
+
+// mayName says whether the word of the record's owner is enough for a process
+// to be of its run. Root's is, for any.
+func (s Sight) mayName(p PID) bool {
+	return s.owner == 0 || s.owner > 0 && userOf(p.PID) == s.owner
 }
 
 // WrapperGone says whether the wrapper of a run that still holds its lease is

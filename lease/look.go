@@ -16,7 +16,10 @@ import (
 // claim of the shell lock that is being made.
 const ClaimGrace = 10 * time.Second
 
-var errNotOurs = errors.New("neither a FIFO nor a regular file: not of this program's making")
+var (
+	errNotOurs = errors.New("neither a FIFO nor a regular file: not of this program's making")
+	errNoFile  = errors.New("not a regular file")
+)
 
 // Kind is how a lease is held.
 type Kind int
@@ -45,6 +48,7 @@ type Sight struct {
 	Problem  string    // what is wrong with its files
 
 	witness string // its path
+	owner   int    // whose processes its process.json may name; -1: nobody's
 }
 
 // Member is a process of a run.
@@ -66,6 +70,7 @@ type sight struct {
 	orphans []Member
 	problem error
 	proc    *Process
+	owner   int // see Sight
 }
 
 func (s *sight) held() bool { return s.exists && !s.dead() }
@@ -85,7 +90,7 @@ func (b *Base) look(res string, now time.Time) (*sight, error) {
 	if err := CheckName(res); err != nil {
 		return nil, err
 	}
-	s := &sight{base: b, res: res, watch: -1}
+	s := &sight{base: b, res: res, watch: -1, owner: -1}
 	dir := b.path(res)
 	var st unix.Stat_t
 	switch err := unix.Lstat(dir, &st); err {
@@ -140,6 +145,11 @@ func (s *sight) withoutWitness(now time.Time) {
 			return
 		}
 	}
+	// What has anything in it was no lease, and taking over deletes.
+	if names, err := readNames(dir); err != nil || len(names) > 0 {
+		s.kind, s.problem = Odd, errors.New("has files in it, and no record: no lease of ours")
+		return
+	}
 	// By its mtime, whose clock is ours: a time in the future is no sign of
 	// life either.
 	if age := now.Sub(s.mtime); age < ClaimGrace && age > -ClaimGrace {
@@ -185,14 +195,20 @@ func (s *sight) renewedWithin(ttl time.Duration) bool {
 		return false
 	}
 	path := filepath.Join(string(s.base.Leases), ".clock")
-	fd, err := openFile(path, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC, uint32(s.base.Store.Modes.File))
+	fd, err := s.base.writeNew(path, []byte("\n"))
+	for range 3 { // another's of the same moment, or a dead one's
+		if !errors.Is(err, fs.ErrExist) {
+			break
+		}
+		unix.Unlink(path)
+		fd, err = s.base.writeNew(path, []byte("\n"))
+	}
 	if err != nil {
 		return true // when in doubt it is alive
 	}
 	defer unix.Close(fd)
 	unix.Unlink(path)
-	s.base.chmod(fd)
-	if _, err := unix.Write(fd, []byte("\n")); err != nil || unix.Fstat(fd, &mark) != nil {
+	if unix.Fstat(fd, &mark) != nil {
 		return true
 	}
 	return time.Unix(mark.Mtim.Unix()).Sub(time.Unix(rec.Mtim.Unix())) <= ttl
@@ -201,9 +217,12 @@ func (s *sight) renewedWithin(ttl time.Duration) bool {
 // process reads process.json; nil when it can't be read.
 func (s *sight) process() *Process {
 	if s.proc == nil && s.exists {
-		b, err := readFile(filepath.Join(s.base.path(s.res), "process.json"), unix.O_RDONLY, maxRecord)
+		b, st, err := readWithStat(filepath.Join(s.base.path(s.res), "process.json"), unix.O_RDONLY, maxRecord)
 		if err != nil {
 			return nil
+		}
+		if s.owner = -1; st.Mode&0o022 == 0 && st.Nlink == 1 {
+			s.owner = int(st.Uid)
 		}
 		p := &Process{}
 		if json.Unmarshal(b, p) != nil {
@@ -256,6 +275,7 @@ func (s *sight) Sight() Sight {
 	if s.exists {
 		v.Holder, v.Renewed, v.Problem = s.readRecord()
 		v.Process = s.process()
+		v.owner = s.owner
 	} else {
 		v.Holder.Env = s.res
 	}
@@ -302,5 +322,5 @@ func (b *Base) List() ([]Sight, error) {
 	return held, nil
 }
 
-// Caller is the party that holds s.
+// Party is the party that holds s.
 func (s Sight) Party() state.Party { return s.Holder.Party() }

@@ -23,6 +23,11 @@ func (b *Base) indexPath(res string) string { return filepath.Join(b.queue(res),
 // addParty notes who has a new place. ns are the places that are there.
 func (c *change) addParty(res string, w Waiter, ns []int64) {
 	fd, err := openFile(c.indexPath(res), unix.O_RDWR|unix.O_APPEND, 0)
+	if err == nil && !alone(fd) { // what is written and cut off must not be elsewhere
+		unix.Close(fd)
+		unix.Unlink(c.indexPath(res))
+		err = errNoFile
+	}
 	if err != nil {
 		if fd, err = c.writeNew(c.indexPath(res), nil); err != nil {
 			return

@@ -29,10 +29,10 @@ func (c *change) fromSpare(one *held, h Holder, p *Process) (dir string, ok bool
 	var st unix.Stat_t
 	ok = unix.Fstat(one.dir, &st) == nil && int(st.Uid) == unix.Geteuid()
 	if ok {
-		one.record, ok = overwrite(filepath.Join(dir, "holder.json"), h.encode())
+		one.record, ok = overwrite(filepath.Join(dir, "holder.json"), h.encode(), uint32(c.Store.Modes.File))
 	}
 	if ok {
-		one.process, ok = overwrite(filepath.Join(dir, "process.json"), p.encode())
+		one.process, ok = overwrite(filepath.Join(dir, "process.json"), p.encode(), c.processMode())
 	}
 	if ok {
 		witness := filepath.Join(dir, "witness")
@@ -46,20 +46,29 @@ func (c *change) fromSpare(one *held, h Holder, p *Process) (dir string, ok bool
 	return dir, ok
 }
 
-// overwrite replaces what is in a file of ours that has no other name.
-func overwrite(path string, text []byte) (fd int, ok bool) {
+// overwrite replaces what is in a file of ours that has no other name and no
+// more permissions than it should have. (With fewer its claim was made under a
+// stricter umask; a shared base's files have theirs whatever the umask.)
+func overwrite(path string, text []byte, mode uint32) (fd int, ok bool) {
 	fd, err := openFile(path, unix.O_RDWR, 0)
 	if err != nil {
 		return -1, false
 	}
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink == 1 && int(st.Uid) == unix.Geteuid() {
+	if alone(fd) && unix.Fstat(fd, &st) == nil && int(st.Uid) == unix.Geteuid() && fits(uint32(st.Mode), mode) {
 		if n, err := unix.Pwrite(fd, text, 0); err == nil && n == len(text) && unix.Ftruncate(fd, int64(n)) == nil {
 			return fd, true
 		}
 	}
 	unix.Close(fd)
 	return -1, false
+}
+
+// fits says whether a file's permissions are those wanted: exactly, where a group
+// shares the base.
+func fits(have, want uint32) bool {
+	have &= 0o7777
+	return have == want || want&0o040 == 0 && have&^want == 0
 }
 
 // putAside says where the lease of a run that ends goes: to be the spare, unless

@@ -18,7 +18,7 @@ import (
 // with a clean environment, or whose environment this user may not read.
 func survivors(p *Process) []Member {
 	var found []Member
-	if p.Child != nil && p.Child.Alive() {
+	if p.Child != nil && p.here() && p.Child.Alive() { // of another boot or namespace its pid says nothing
 		found = append(found, Member{*p.Child, commandOf(p.Child.PID)})
 	}
 	if len(p.Token) < 16 {
@@ -128,6 +128,23 @@ func holders(witness string) []Member {
 		}
 	}
 	return found
+}
+
+// userOf is the user of a process, the real one: who may send it signals (kill(2)).
+// -1 when it is gone.
+func userOf(pid int) int {
+	b, err := readSmall("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return -1
+	}
+	_, rest, _ := strings.Cut(string(b), "\nUid:")
+	line, _, _ := strings.Cut(rest, "\n")
+	if f := strings.Fields(line); len(f) > 0 {
+		if uid, err := strconv.Atoi(f[0]); err == nil {
+			return uid
+		}
+	}
+	return -1
 }
 
 // opensBothEnds reads the octal flags of /proc/PID/fdinfo/FD (proc(5)).

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -63,8 +62,13 @@ func (p party) state() state.Party {
 func (w Waiter) Who() state.Party { return w.Party.state() }
 
 // maxNumber bounds the numbers: a file with a larger one for a name is no
-// ticket, and must not use the numbers up.
-const maxNumber = 1 << 60
+// ticket, and must not use the numbers up. No count reaches maxLast, so a number
+// from there on was planted: the next one is not counted from it, or it would be
+// beyond maxNumber, and its place in nobody's line.
+const (
+	maxNumber = 1 << 60
+	maxLast   = 1 << 59
+)
 
 // ticket is a place that this process has.
 type ticket struct {
@@ -91,6 +95,9 @@ func (b *Base) numbers(res string) ([]int64, error) {
 // entries are the names in the directory of a line, and the numbers among them,
 // in order.
 func (b *Base) entries(res string) (names []string, ns []int64, err error) {
+	if err := b.noLink(filepath.Dir(b.queue(res))); err != nil {
+		return nil, nil, err
+	}
 	names, err = readNames(b.queue(res))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -105,6 +112,16 @@ func (b *Base) entries(res string) (names []string, ns []int64, err error) {
 	}
 	slices.Sort(ns)
 	return names, ns, nil
+}
+
+// noLink refuses a link in the place of the directory of all lines: what is dead
+// in a line is deleted, and must not be elsewhere.
+func (b *Base) noLink(dir string) error {
+	var st unix.Stat_t
+	if unix.Lstat(dir, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return &fs.PathError{Op: "open", Path: dir, Err: unix.ENOTDIR}
+	}
+	return nil
 }
 
 // line is numbers under the lock, where nobody is making a ticket: what a killed
@@ -146,13 +163,13 @@ func (c *change) next(res string, place bool) (n int64, ns []int64, err error) {
 	defer unix.Close(fd)
 	var buf [64]byte
 	length, err := retry(func() (int, error) { return unix.Pread(fd, buf[:], 0) })
-	if err != nil {
+	if err != nil && err != unix.ESPIPE { // a FIFO
 		return 0, nil, &fs.PathError{Op: "read", Path: path, Err: err}
 	}
 	last := int64(0)
-	if length > 0 {
-		last, err = strconv.ParseInt(strings.TrimSpace(string(buf[:length])), 10, 64)
-		if err != nil || last < 0 || last > maxNumber {
+	if length > 0 || err != nil {
+		last, err = strconv.ParseInt(strings.TrimSpace(string(buf[:max(length, 0)])), 10, 64)
+		if err != nil || last < 0 || last >= maxLast {
 			last = c.now.UnixMilli()
 			place = true
 		}
@@ -161,11 +178,23 @@ func (c *change) next(res string, place bool) (n int64, ns []int64, err error) {
 		if ns, err = c.line(res); err != nil {
 			return 0, nil, err
 		}
+		for len(ns) > 0 && ns[len(ns)-1] >= maxLast {
+			ns = ns[:len(ns)-1]
+		}
 		if len(ns) > 0 {
 			last = max(last, ns[len(ns)-1])
 		}
 	}
 	last++
+	if !alone(fd) {
+		unix.Unlink(path)
+		own, err := c.writeNew(path, fmt.Appendf(nil, "%020d\n", last))
+		if err != nil {
+			return 0, nil, err
+		}
+		unix.Close(own)
+		return last, ns, nil
+	}
 	if _, err := retry(func() (int, error) { return unix.Pwrite(fd, fmt.Appendf(nil, "%020d\n", last), 0) }); err != nil {
 		return 0, nil, &fs.PathError{Op: "write", Path: path, Err: err}
 	}
@@ -471,15 +500,15 @@ func (b *Base) Line(res string) ([]Waiter, error) {
 
 // Lines are the resources that have a line. The error is an *fs.PathError.
 func (b *Base) Lines() ([]string, error) {
-	ents, err := os.ReadDir(filepath.Join(string(b.Leases), ".queue"))
+	queue := filepath.Join(string(b.Leases), ".queue")
+	names, err := readNames(queue)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var names []string
-	for _, e := range ents {
-		if e.IsDir() && CheckName(e.Name()) == nil {
-			names = append(names, e.Name())
-		}
-	}
+	names = slices.DeleteFunc(names, func(n string) bool {
+		var st unix.Stat_t
+		return CheckName(n) != nil || unix.Lstat(filepath.Join(queue, n), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR
+	})
+	slices.Sort(names)
 	return names, err
 }

@@ -71,7 +71,7 @@ func Complete(args []string, stdout io.Writer) {
 }
 
 func (s *Session) complete(out io.Writer, kind, prefix, resources string) {
-	base, err := s.Base()
+	base, err := s.base()
 	if err != nil {
 		return
 	}

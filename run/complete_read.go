@@ -88,7 +88,7 @@ func (c *completer) read(path string, v any) bool {
 // entries are the names in a directory. By plain system calls: there may be
 // hundreds of directories, and os.File costs each of them a third more.
 func entries(dir string) (names []string) {
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil
 	}

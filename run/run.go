@@ -139,8 +139,11 @@ func (s *Session) Run(c Command, sigs <-chan signals.Signal, ready func()) (exit
 	if r.path, err = lookUp(c.Argv[0], s.Getenv("PATH")); err != nil {
 		return r.notStarted(err)
 	}
-	if r.base, err = s.Base(); err != nil {
+	if r.base, err = s.base(); err != nil {
 		return r.fail(err)
+	}
+	if !r.Quiet {
+		s.warnPublic(r.base)
 	}
 	ctx := r.watchSignals(sigs)
 	nested, err := r.base.Nested(c.Resources, s.Getenv("WITHLEASE_HELD"), s.Party())

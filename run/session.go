@@ -107,7 +107,23 @@ func (s *Session) Holder(purpose string) lease.Holder {
 const machineDir = "/var/lib/withlease"
 
 // Base finds the directories: --dir, $WITHLEASE_DIR, the machine's, the user's.
+// It warns of one in which everybody may do anything.
 func (s *Session) Base() (*lease.Base, error) {
+	b, err := s.base()
+	if err == nil {
+		s.warnPublic(b)
+	}
+	return b, err
+}
+
+func (s *Session) warnPublic(b *lease.Base) {
+	if b.Public != "" {
+		say(s.Stderr, "%s can be written by every user of this machine, who can take away what is held there: chmod o-w %s",
+			show(b.Public), show(lease.ShellWord(b.Public)))
+	}
+}
+
+func (s *Session) base() (*lease.Base, error) {
 	dir := first(s.Dir, s.Getenv("WITHLEASE_DIR"))
 	leases, stateDir := s.Getenv("WITHLEASE_LEASE_DIR"), s.Getenv("WITHLEASE_STATE_DIR")
 	if dir == "" && (leases == "" || stateDir == "") {

@@ -3,7 +3,10 @@ package run
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"withlease/lease"
 )
@@ -89,11 +92,23 @@ func (r *run) finish(exit Exit) Exit {
 	return exit
 }
 
-// write replaces the file: a reader sees all of the outcome or none.
+// write replaces the file: a reader sees all of the outcome or none. A device or
+// a FIFO is written to: root's /dev/null must not become a file.
 func (s *Status) write(path string) error {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err
+	}
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() && !st.IsDir() {
+		fd, err := unix.Open(path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		defer unix.Close(fd)
+		if _, err := unix.Write(fd, append(text, '\n')); err != nil {
+			return &os.PathError{Op: "write", Path: path, Err: err}
+		}
+		return nil
 	}
 	return replaceFile(path, append(text, '\n'), 0o600)
 }

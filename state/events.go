@@ -75,13 +75,24 @@ func (l *Locked) Log(e Event) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { f.Close() }()
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return &fs.PathError{Op: "fstat", Path: l.Events(), Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return &fs.PathError{Op: "append", Path: l.Events(), Err: errors.New("not a regular file")}
+	}
+	if st.Nlink != 1 {
+		// It has a name elsewhere, or none: what is written would land there.
+		if err := l.rotate(); err != nil {
+			return err
+		}
+		f.Close()
+		if f, err = l.create(l.Events(), unix.O_RDWR|unix.O_APPEND); err != nil {
+			return err
+		}
+		st.Size = 0
 	}
 	text := b.b[1:]
 	if st.Size > 0 {
@@ -202,6 +213,13 @@ func openEvents(path string) (*os.File, fs.FileInfo, error) {
 func readEvents(f *os.File, since time.Time, each func(Event)) error {
 	const head = `{"at":"`
 	old := since.UTC().Format(logTime)
+	// A log is put aside at MaxEvents: what is much larger somebody made, and
+	// the end of it will do.
+	if st, err := f.Stat(); err == nil && st.Size() > 4*MaxEvents {
+		if _, err := f.Seek(-4*MaxEvents, io.SeekEnd); err != nil {
+			return err
+		}
+	}
 	r := bufio.NewReaderSize(f, 64<<10)
 	var long []byte
 	for {

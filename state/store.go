@@ -273,6 +273,9 @@ func (l *Locked) State() (*State, error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return nil, &fs.PathError{Op: "fstat", Path: l.Path(), Err: err}
 	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, &BrokenError{l.Path(), errors.New("is not a regular file")}
+	}
 	if st.Size > MaxDocument {
 		return nil, &BrokenError{l.Path(), fmt.Errorf("has %d bytes, more than the %d that a state document may have", st.Size, MaxDocument)}
 	}
