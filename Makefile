@@ -8,7 +8,7 @@ VERSION ?=
 bin   = $(DESTDIR)$(PREFIX)/bin
 share = $(DESTDIR)$(PREFIX)/share
 
-.PHONY: all build tools test race lint fuzz bench torture faults install uninstall clean
+.PHONY: all build tools test race model model-full lint fuzz bench torture faults install uninstall clean
 
 all: build
 
@@ -27,6 +27,13 @@ test: tools
 # The same with the race detector, which needs cgo.
 race: tools
 	CGO_ENABLED=1 $(GO) test -race -timeout 30m ./...
+
+# The protocol's model, and the mutations of it that must fail: a minute or two
+# on two cores; all of it takes ten.
+model: tools
+	lease/testdata/model/check.sh --quick
+model-full: tools
+	lease/testdata/model/check.sh --long
 
 lint: tools
 	scripts/lint

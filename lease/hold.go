@@ -101,7 +101,7 @@ func (l *Lease) Watch(lost func(error)) {
 	}
 }
 
-// Forced says whether somebody has written to the witness.
+// Forced says whether somebody has written to the witness [start.1].
 func (l *Lease) Forced() bool {
 	fds := make([]unix.PollFd, len(l.held))
 	for i, h := range l.held {

@@ -187,7 +187,7 @@ func decides(st *state.State, by state.Party, force bool, what string) error {
 
 // Supervise records who as the supervisor, with the process by which it is
 // seen to live (pid 0: none, it counts as there). Another party's is taken over
-// only when it is gone; the grants stay as they are.
+// only when it is gone; the grants stay as they are [sup].
 func (b *Base) Supervise(ctx context.Context, who state.Party, pid int, force bool) (took *state.Supervisor, err error) {
 	err = b.Change(ctx, func(st *state.State, _ func(string) bool, log Logger, _ func(state.Party)) ([]string, error) {
 		now := time.Now().UTC()

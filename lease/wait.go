@@ -352,7 +352,7 @@ func (w *wait) openCancel() error {
 	return nil
 }
 
-// over ends a wait that ran out: the place is kept, where that was asked for.
+// over ends a wait that ran out: the place is kept, where that was asked for [keep].
 func (w *wait) over(b *Blocked) error {
 	if w.opt.Keep <= 0 || w.mine == nil {
 		return w.leave(b)

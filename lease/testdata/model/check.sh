@@ -1,7 +1,8 @@
 #!/bin/bash
 # check.sh: every run of README.md's table. It ends with 0 when each run of the protocol has no error and each mutation has
 # one. It needs spin and a C compiler, takes about three minutes on two cores, and leaves nothing behind.
-# --long adds the runs that take longer. With names as arguments it makes these runs only.
+# --long adds the runs that take longer, --quick leaves out those of more than three million states, which is what CI
+# makes: each property and each mutation is still in it. With names as arguments it makes these runs only.
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 2
 for tool in spin gcc; do
@@ -105,14 +106,16 @@ END
 
 ((BASH_VERSINFO[0] > 4 || BASH_VERSINFO[0] == 4 && BASH_VERSINFO[1] >= 3)) || { echo "check.sh needs bash 4.3" >&2; exit 2; }
 long=
-if [[ ${1-} == --long ]]; then
-	long=1
-	shift
-fi
+skip=
+case ${1-} in
+--long) long=1 && shift ;;
+--quick) skip=' three keep sup-on-off sup-exempt sup-exempt-second sup-shell grants-at-once ' && shift ;;
+esac
 only=" $* "
 jobs=${JOBS:-2}
 while read -r -a line; do
 	[[ $only == "  " || $only == *" ${line[2]} "* ]] || continue
+	[[ $skip != *" ${line[2]} "* ]] || continue
 	while (($(jobs -rp | wc -l) >= jobs)); do wait -n; done
 	run "${line[@]}" &
 done < <(runs)
