@@ -25,6 +25,7 @@ type Blocked struct {
 	Behind   Waiter   // the place directly ahead; number 0 when this is the first
 
 	Supervisor   *state.Supervisor
+	Watched      bool // its process is: it runs, unless one of these is set
 	RestartUntil time.Time
 	Gone         bool
 
@@ -110,6 +111,7 @@ func (c *change) newBlocked(st *state.State, s *sight) *Blocked {
 	b := &Blocked{Resource: s.res, Sight: s.Sight(), Supervisor: st.Supervisor, watch: -1}
 	g := c.gateOf(st, s, state.Party{})
 	b.RestartUntil, b.Gone = g.RestartUntil, g.Gone
+	_, b.Watched = SupervisorPID(st)
 	return b
 }
 

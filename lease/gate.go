@@ -90,9 +90,19 @@ func noGrantReason(g Gate) string {
 		return fmt.Sprintf("%s, and its supervisor %s is gone: ask for a new supervisor (withlease supervisor start) and then for the grant", ask, who)
 	case !g.RestartUntil.IsZero():
 		return fmt.Sprintf("%s, and its supervisor %s is away and may restart until %s: ask it then (withlease grant %s %s)",
-			ask, who, g.RestartUntil.Local().Format("15:04:05"), g.Resource, ShellWord(g.Caller.Label()))
+			ask, who, g.RestartUntil.Local().Format("15:04:05"), g.Resource, GrantWord(g.Caller))
 	}
-	return fmt.Sprintf("%s: ask the supervisor %s (withlease grant %s %s)", ask, who, g.Resource, ShellWord(g.Caller.Label()))
+	return fmt.Sprintf("%s: ask the supervisor %s (withlease grant %s %s)", ask, who, g.Resource, GrantWord(g.Caller))
+}
+
+// GrantWord is how a grant's command line names a party. By its session as a
+// rule: a name is found only while its owner waits or holds, and may be
+// another's too.
+func GrantWord(p state.Party) string {
+	if p.Session != "" {
+		return ShellWord(p.Session)
+	}
+	return ShellWord(p.Label())
 }
 
 func upgradeReason(g Gate, h *state.Hold) string {
@@ -106,8 +116,14 @@ func upgradeReason(g Gate, h *state.Hold) string {
 	asked := "a person"
 	if g.Supervisor != nil {
 		asked = "the supervisor " + g.Supervisor.Label()
+		switch {
+		case g.Gone:
+			asked += ", which is gone,"
+		case !g.RestartUntil.IsZero():
+			asked += ", which is away and may restart until " + g.RestartUntil.Local().Format("15:04:05") + ","
+		}
 	}
-	return fmt.Sprintf("%s: wait for its end, or ask %s to let you through (withlease grant --unblock WHY %s %s)", s, asked, g.Resource, ShellWord(g.Caller.Label()))
+	return fmt.Sprintf("%s: wait for its end, or ask %s to let you through (withlease grant --unblock WHY %s %s)", s, asked, g.Resource, GrantWord(g.Caller))
 }
 
 // claimable says whether a grant of res can still be claimed. It waits without

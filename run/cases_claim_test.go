@@ -198,7 +198,7 @@ func TestB36_WaitingOnATerminal(t *testing.T) {
 	inModes(t, func(s *scene, pty string) {
 		h := s.holder("gpu")
 		x := s.open(bin, pty, "gpu", "--", "echo", "FIRST")
-		x.expect("withlease: waiting .*gpu is held by")
+		x.expect("withlease: waiting 0s for gpu: held by")
 		x.expect("withlease: waiting 1s") // it is redrawn
 		h.letGo()
 		x.expect("FIRST\r\n")

@@ -218,7 +218,9 @@ func (r *run) acquire(ctx context.Context, nested []string, ready func()) (*leas
 		Tell:   r.tell.blocked,
 		Ready:  ready,
 		Lapsed: func(res string) {
-			say(r.Stderr, "the place %s in the line of %s has lapsed: waiting at its end", show(r.Ticket), res)
+			if !r.Quiet {
+				say(r.Stderr, "the place %s in the line of %s has lapsed: waiting at its end", show(r.Ticket), res)
+			}
 		},
 	})
 }

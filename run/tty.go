@@ -49,3 +49,17 @@ func inForeground() bool {
 	defer t.Close()
 	return foregroundGroup(int(t.Fd())) == unix.Getpgrp()
 }
+
+// inBackground says whether fd is our controlling terminal, and another process
+// group has its foreground.
+func inBackground(fd int) bool {
+	group := foregroundGroup(fd)
+	return group != 0 && group != unix.Getpgrp()
+}
+
+// stopsWriters says whether the terminal stops a background job that writes to
+// it (stty tostop).
+func stopsWriters(fd int) bool {
+	t, err := unix.IoctlGetTermios(fd, getTermios)
+	return err == nil && t.Lflag&unix.TOSTOP != 0
+}

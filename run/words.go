@@ -103,37 +103,54 @@ func who(p state.Party, pid int) string {
 	return label + " (" + strings.Join(more, ", ") + ")"
 }
 
-// heldBy says who has a resource, for what, for how long.
-func heldBy(s lease.Sight, now time.Time) string {
+// heldParts are what is said of who has a resource, in parts.
+type heldParts struct {
+	by       string // "held by "
+	label    string
+	details  string // who that is, in brackets
+	since    string // how long
+	purpose  string
+	problem  string
+	orphaned string
+}
+
+func partsOf(s lease.Sight, now time.Time) heldParts {
 	if s.Kind == lease.Claiming {
-		line := "being claimed by a shell lock"
+		p := heldParts{label: "being claimed by a shell lock"}
 		if !s.Renewed.IsZero() {
-			line += " for " + ago(now.Sub(s.Renewed))
+			p.since = " for " + ago(now.Sub(s.Renewed))
 		}
-		return line
+		return p
 	}
-	p := s.Party()
-	if p.Label() == (state.Party{}).Label() && s.Holder.Holder != "" {
-		p.Name = s.Holder.Holder // the shell lock of a person
+	party := s.Party()
+	if party.Label() == (state.Party{}).Label() && s.Holder.Holder != "" {
+		party.Name = s.Holder.Holder // the shell lock of a person
 	}
 	pid := 0
 	if s.Process != nil {
 		pid = s.Process.PID
 	}
-	line := "held by " + who(p, pid)
+	p := heldParts{by: "held by ", label: show(party.Label())}
+	p.details = strings.TrimPrefix(who(party, pid), p.label)
 	if since := s.Holder.SinceTime(); !since.IsZero() {
-		line += " for " + ago(now.Sub(since))
+		p.since = " for " + ago(now.Sub(since))
 	}
 	if s.Holder.Purpose != "" {
-		line += ": " + showAt(s.Holder.Purpose, 80)
+		p.purpose = ": " + showAt(s.Holder.Purpose, 80)
 	}
 	if s.Problem != "" {
-		line += " [" + show(s.Problem) + "]"
+		p.problem = " [" + show(s.Problem) + "]"
 	}
 	if w := orphaned(s); w != "" {
-		line += "; " + w
+		p.orphaned = "; " + w
 	}
-	return line
+	return p
+}
+
+// heldBy says who has a resource, for what, for how long.
+func heldBy(s lease.Sight, now time.Time) string {
+	p := partsOf(s, now)
+	return p.by + p.label + p.details + p.since + p.purpose + p.problem + p.orphaned
 }
 
 // orphaned says which processes hold a lease whose wrapper is gone.
@@ -169,6 +186,9 @@ func waitLine(b *lease.Blocked, path string, now time.Time, more ...string) stri
 	if b.Refused != nil {
 		parts = append(parts, show(b.Refused.Reason))
 	}
+	if w := supervised(b); w != "" {
+		parts = append(parts, w)
+	}
 	switch {
 	case b.Place > 1 && b.Behind.Number > 0:
 		parts = append(parts, fmt.Sprintf("place %d in line, behind %s", b.Place, behind(b.Behind, now)))
@@ -179,6 +199,24 @@ func waitLine(b *lease.Blocked, path string, now time.Time, more ...string) stri
 		parts = append(parts, b.Resource+" is being handed over")
 	}
 	return strings.Join(parts, "; ") + fmt.Sprintf(" [%s]", show(path))
+}
+
+// supervised says whether the supervisor whose word is waited for can give it.
+// A refusal that asks for a grant says itself that it can't at the moment.
+func supervised(b *lease.Blocked) string {
+	if b.Refused == nil || b.Supervisor == nil {
+		return ""
+	}
+	who, granted := show(b.Supervisor.Label()), b.Refused.Position > 0
+	switch {
+	case b.Gone && granted:
+		return "the supervisor " + who + " is gone"
+	case !b.RestartUntil.IsZero() && granted:
+		return fmt.Sprintf("the supervisor %s is away and may restart until %s", who, b.RestartUntil.Local().Format("15:04:05"))
+	case b.Watched && !b.Gone && b.RestartUntil.IsZero():
+		return who + " is running"
+	}
+	return ""
 }
 
 func behind(w lease.Waiter, now time.Time) string {
