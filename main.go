@@ -54,6 +54,7 @@ type runCmd struct {
 	Ticket       string         `help:"Take a kept place again." placeholder:"ID"`
 	Purpose      string         `short:"p" help:"What it is for (default: the command)." placeholder:"TEXT"`
 	PTY          string         `name:"pty" help:"Give the command a terminal of its own: auto, always or never (default: $$WITHLEASE_PTY, auto)." placeholder:"WHEN"`
+	Notify       string         `help:"How a terminal tells that a wait of 10 s is over: auto, bell, osc or off (default: $$WITHLEASE_NOTIFY, auto)." placeholder:"HOW"`
 	TTL          time.Duration  `name:"ttl" default:"60s" help:"Renew the record three times in this time (${default})." placeholder:"DURATION"`
 	Grace        time.Duration  `default:"10s" help:"How long the command has to end when the lease is lost (${default})." placeholder:"DURATION"`
 	OnLost       string         `enum:"kill,warn" default:"kill" help:"When the lease is lost: kill the command, or only warn (${default})." placeholder:"WHAT"`
@@ -206,7 +207,7 @@ func defaultRun(resources []string) runCmd {
 func runCommand(f run.Flags, c runCmd, command []string) int {
 	rc := run.Command{
 		Resources: c.Resource, Argv: command, NoWait: c.NoWait, KeepPlace: c.KeepPlace, Ticket: c.Ticket,
-		Purpose: c.Purpose, PTY: c.PTY, TTL: c.TTL, Grace: c.Grace, OnLost: c.OnLost, ConflictExit: c.ConflictExit,
+		Purpose: c.Purpose, PTY: c.PTY, Notify: c.Notify, TTL: c.TTL, Grace: c.Grace, OnLost: c.OnLost, ConflictExit: c.ConflictExit,
 		StatusFile: c.StatusFile, BudgetGiB: c.BudgetGiB, Quiet: c.Quiet, Verbose: c.Verbose,
 	}
 	if c.Wait != nil {

@@ -102,7 +102,7 @@ func takesValue(flag string) bool {
 }
 
 var valueFlags = []string{"dir", "session", "host-session", "name", "person", "team",
-	"wait", "keep-place", "ticket", "purpose", "pty", "ttl", "grace", "on-lost", "conflict-exit-code", "status-file", "budget-gib"}
+	"wait", "keep-place", "ticket", "purpose", "pty", "notify", "ttl", "grace", "on-lost", "conflict-exit-code", "status-file", "budget-gib"}
 
 // rephrase turns kong's messages into ones that say what to do.
 func rephrase(message string, left []string, split bool) string {

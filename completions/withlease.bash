@@ -73,6 +73,7 @@ _withlease_value() {
     --dir) _withlease_files -d ;;
     --status-file | --svg | --html) _withlease_files -f ;;
     --pty) _withlease_words auto always never ;;
+    --notify) _withlease_words auto bell osc off ;;
     --on-lost) _withlease_words kill warn ;;
     --wait | -*w | --keep-place) _withlease_words 30s 90s 5m 30m 2h ;;
     --until) _withlease_words 30m 2h 8h 24h ;;
@@ -88,7 +89,7 @@ _withlease_flags() {
     local all='-h --help --dir --json --session --host-session --name --person --team'
     case $verb in
     '' | run)
-        all+=' -n --no-wait -w --wait --keep-place --ticket -p --purpose --pty --ttl --grace --on-lost
+        all+=' -n --no-wait -w --wait --keep-place --ticket -p --purpose --pty --notify --ttl --grace --on-lost
             -E --conflict-exit-code --status-file --budget-gib -q --quiet -v --verbose'
         ;;
     history) all+=' --since --last' ;;
@@ -231,7 +232,7 @@ _withlease() {
             ;;
         --*=*) ;;
         --dir | --session | --host-session | --name | --person | --team | \
-            --wait | --keep-place | --ticket | --purpose | --pty | --ttl | --grace | --on-lost | \
+            --wait | --keep-place | --ticket | --purpose | --pty | --notify | --ttl | --grace | --on-lost | \
             --conflict-exit-code | --status-file | --budget-gib | \
             --reason | --unblock | --pid | --to | --until | --since | --last | --svg | --html) flag=$word ;;
         --*) ;;

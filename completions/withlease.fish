@@ -21,7 +21,7 @@ function __withlease_parse --no-scope-shadowing
             case '--dir=*' '--session=*' '--host-session=*' '--name=*' '--person=*' '--team=*'
                 set -a given (string replace -r -- '^--dir=~/' "--dir=$HOME/" $word)
             case '--*=*'
-            case --dir --session --host-session --name --person --team --wait --keep-place --ticket --purpose --pty --ttl --grace --on-lost --conflict-exit-code --status-file --budget-gib --reason --unblock --pid --to --until --since --last --svg --html
+            case --dir --session --host-session --name --person --team --wait --keep-place --ticket --purpose --pty --notify --ttl --grace --on-lost --conflict-exit-code --status-file --budget-gib --reason --unblock --pid --to --until --since --last --svg --html
                 set __withlease_flag $word
             case '--*'
             case '-*w' '-*p' '-*E'
@@ -149,6 +149,7 @@ complete -c withlease -n '__withlease_at "" run' -l keep-place -x -a '30s 90s 5m
 complete -c withlease -n '__withlease_at "" run' -l ticket -x -k -a '(__withlease_names tickets)' -d 'Take a kept place again'
 complete -c withlease -n '__withlease_at "" run claim claim,0 claim,1' -s p -l purpose -x -d 'What it is for'
 complete -c withlease -n '__withlease_at "" run' -l pty -x -a 'auto always never' -d 'Give the command a terminal of its own'
+complete -c withlease -n '__withlease_at "" run' -l notify -x -a 'auto bell osc off' -d 'How a terminal tells that a long wait is over'
 complete -c withlease -n '__withlease_at "" run' -l ttl -x -a '15s 60s 5m' -d 'Renew the record three times in this time'
 complete -c withlease -n '__withlease_at "" run release' -l grace -x -a '0s 5s 10s 60s' -d 'How long the command has to end'
 complete -c withlease -n '__withlease_at "" run' -l on-lost -x -a 'kill warn' -d 'When the lease is lost'

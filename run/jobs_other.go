@@ -8,11 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setForegroundGroup gives the terminal to a process group. From the
-// background that is answered with SIGTTOU unless it is ignored; there is no
-// mask to be had without cgo, and no command is started meanwhile.
-func setForegroundGroup(fd, pgrp int) error {
+// setForegroundGroup gives the terminal to a process group.
+func setForegroundGroup(fd, pgrp int) (err error) {
+	unstopped(func() { err = unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, pgrp) })
+	return err
+}
+
+// unstopped does from the background what the terminal answers with SIGTTOU
+// unless that is ignored; there is no mask to be had without cgo, and no command
+// is started meanwhile.
+func unstopped(f func()) {
 	signal.Ignore(unix.SIGTTOU)
 	defer signal.Reset(unix.SIGTTOU)
-	return unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, pgrp)
+	f()
 }

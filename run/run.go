@@ -27,6 +27,7 @@ type Command struct {
 	Ticket       string
 	Purpose      string
 	PTY          string // auto, always, never
+	Notify       string // auto, bell, osc, off
 	TTL          time.Duration
 	Grace        time.Duration
 	OnLost       string // kill, warn
@@ -70,6 +71,9 @@ func (c *Command) check(s *Session) error {
 	}
 	if !slices.Contains([]string{"", "auto", "always", "never"}, c.PTY) {
 		return usage("--pty or $WITHLEASE_PTY is %q: auto, always or never", show(c.PTY))
+	}
+	if !slices.Contains([]string{"", "auto", "bell", "osc", "off"}, c.Notify) {
+		return usage("--notify or $WITHLEASE_NOTIFY is %q: auto, bell, osc or off", show(c.Notify))
 	}
 	if c.ConflictExit < 0 || c.ConflictExit > 255 {
 		return usage("--conflict-exit-code=%d: an exit status is between 0 and 255", c.ConflictExit)
@@ -128,6 +132,7 @@ var errLockBusy = errors.New("the lock on state.lock could not be had in 10 s: t
 // one of them ends the process, with nothing claimed.
 func (s *Session) Run(c Command, sigs <-chan signals.Signal, ready func()) (exit Exit) {
 	c.PTY = first(c.PTY, s.Getenv("WITHLEASE_PTY"), "auto")
+	c.Notify = first(c.Notify, s.Getenv("WITHLEASE_NOTIFY"), "auto")
 	r := &run{Session: s, Command: c}
 	r.status.start(s.Now())
 	defer func() { exit = r.finish(exit) }()
@@ -211,7 +216,7 @@ func (r *run) acquire(ctx context.Context, nested []string, ready func()) (*leas
 	}
 	r.tell = newTeller(r)
 	defer r.tell.wipe()
-	return r.base.Acquire(ctx, rq, lease.Options{
+	l, err := r.base.Acquire(ctx, rq, lease.Options{
 		NoWait: r.NoWait,
 		Keep:   r.KeepPlace,
 		Ticket: r.Ticket,
@@ -223,6 +228,11 @@ func (r *run) acquire(ctx context.Context, nested []string, ready func()) (*leas
 			}
 		},
 	})
+	if err == nil {
+		r.tell.wipe()
+		r.tell.obtained()
+	}
+	return l, err
 }
 
 // underOuterLease runs the command at once: an outer run of this process tree

@@ -22,12 +22,13 @@ import (
 // those behind.
 type teller struct {
 	*run
-	fd     int // the terminal to redraw on; -1: there is none
-	drawn  time.Time
-	told   string // what the last line said, without the times
-	since  time.Time
-	nextAt time.Duration // after since: the next line without a change
-	expect expecter
+	fd      int // the terminal to redraw on; -1: there is none
+	drawn   time.Time
+	working bool   // the terminal shows progress
+	told    string // what the last line said, without the times
+	since   time.Time
+	nextAt  time.Duration // after since: the next line without a change
+	expect  expecter
 }
 
 func newTeller(r *run) *teller {
@@ -59,6 +60,7 @@ func (t *teller) blocked(b *lease.Blocked) time.Duration {
 		return t.redraw(b, waited, now)
 	}
 	t.drawn = time.Time{} // what was drawn has scrolled away
+	t.idle()
 	if key := changeKey(b); key != t.told || t.fd < 0 && waited >= t.nextAt {
 		t.told = key
 		if t.fd < 0 || !stopsWriters(t.fd) {
@@ -110,7 +112,7 @@ func (t *teller) redraw(b *lease.Blocked, waited time.Duration, now time.Time) t
 	t.drawn = now
 	// The last column stays free: in it some terminals wrap.
 	line := liveLine(b, t.leasePath(b), t.nextStep(b), t.expect.expected(t.base, b, now).String(), waited, now, t.width(t.fd)-1)
-	fmt.Fprintf(t.Stderr, "\r%s\x1b[K", line)
+	fmt.Fprintf(t.Stderr, "%s\r%s\x1b[K", t.progress(), line)
 	return time.Second
 }
 
@@ -125,8 +127,10 @@ func (s *Session) width(fd int) int {
 	return 80
 }
 
-// wipe takes the line away, before the command's first byte.
+// wipe takes the line away, before the command's first byte, on every way out of
+// the wait.
 func (t *teller) wipe() {
+	t.idle()
 	if !t.drawn.IsZero() && !inBackground(t.fd) {
 		fmt.Fprint(t.Stderr, "\r\x1b[K")
 	}
