@@ -61,6 +61,7 @@ type news struct {
 	Holder  string        `json:",omitempty"` // the session that holds it
 	ID      string        `json:",omitempty"`
 	Kept    time.Time     `json:",omitzero"`
+	Until   time.Time     `json:",omitzero"`
 	Tells   int           `json:",omitempty"` // how often it went to sleep in this wait
 	Fences  []int64       `json:",omitempty"`
 	Token   string        `json:",omitempty"`
@@ -196,7 +197,7 @@ func (w *worker) do(o order) {
 	case "check":
 		w.fail("checked", w.lease.Check())
 	case "watch":
-		w.lease.Watch(func(err error) { w.fail("lost", err) })
+		w.lease.Watch(func(err error) { w.fail("lost", err) }, func(a lease.Ask) { w.tell(news{Ev: "asked", Holder: a.By.Session, Err: a.Message}) })
 		w.tell(news{Ev: "watching"})
 	case "forced?":
 		n := news{Ev: "forced?"}
@@ -241,14 +242,30 @@ func (w *worker) do(o order) {
 		}
 		w.tell(n)
 	case "hold":
-		h, yours, err := w.base.Hold(ctx, o.Resources[0], o.request().Holder)
-		n := news{Ev: "held", Alone: h == nil && err == nil && !yours}
+		h, terms, err := w.base.Hold(ctx, o.Resources[0], o.request().Holder, o.Hold)
+		n := news{Ev: "held", Alone: h == nil && err == nil, Token: terms.Token, Until: terms.Until}
 		if err != nil {
 			n.Err = err.Error()
 		}
 		w.tell(n)
 	case "free":
 		w.fail("freed", w.base.Free(ctx, o.Resources[0], o.Who))
+	case "extend":
+		terms, err := w.base.Extend(ctx, o.Resources[0], o.Who, time.Now().Add(o.Hold))
+		n := news{Ev: "extended", Until: terms.Until}
+		if err != nil {
+			n.Err = err.Error()
+		}
+		w.tell(n)
+	case "stay":
+		_, until, err := w.lease.Stay(ctx, o.Hold, "exit 1")
+		n := news{Ev: "stays", Until: until}
+		if err != nil {
+			n.Err = err.Error()
+		}
+		w.tell(n)
+	case "ask":
+		w.fail("asks", second(w.base.Ask(ctx, o.Resources[0], o.Who, "please")))
 	case "force":
 		w.fail("forced", second(w.base.Force(ctx, o.Resources[0], o.Who, "a test")))
 	case "supervise":

@@ -166,6 +166,9 @@ func (c *change) blocked(st *state.State, rq *Request, s *sight, mine *ticket, r
 	if !b.RestartUntil.IsZero() {
 		b.soonest(b.RestartUntil)
 	}
+	if until := s.until(); !until.IsZero() {
+		b.soonest(until) // nobody announces that either
+	}
 	b.soonest(c.now.Add(Recheck))
 	if s.exists && (s.kind == Recorded || s.kind == Claiming || s.kind == Odd) {
 		b.silent = s.dirIno

@@ -341,7 +341,7 @@ func (c *change) takeAll(l *Lease, st *state.State, grants []int) error {
 		if err == nil {
 			p := l.newProcess(fence)
 			var one *held
-			if one, err = c.take(res, h, &p); err == nil {
+			if one, err = c.take(res, h, &p, nil); err == nil {
 				one.fence = fence
 				l.held = append(l.held, one)
 				l.process = p
@@ -369,8 +369,8 @@ func (l *Lease) newProcess(fence int64) Process {
 
 // take makes one lease: a staging directory with all that belongs in it, then
 // one rename, so that a lease never shows without its record [claim]. A taken
-// name is fs.ErrExist. Without a process it is a record only.
-func (c *change) take(res string, h Holder, p *Process) (*held, error) {
+// name is fs.ErrExist. It is a run's, with a process, or a claim's, with terms.
+func (c *change) take(res string, h Holder, p *Process, t *Terms) (*held, error) {
 	step("claim.1")
 	discard(c.trash(res))
 	discard(c.staging()) // of any resource: the spare may save us from making one
@@ -382,7 +382,7 @@ func (c *change) take(res string, h Holder, p *Process) (*held, error) {
 	var err error
 	if !ok {
 		made = c.staging()
-		err = c.stage(one, made, h, p)
+		err = c.stage(one, made, h, p, t)
 	}
 	if err == nil {
 		err = c.publish(made, res)
@@ -396,7 +396,7 @@ func (c *change) take(res string, h Holder, p *Process) (*held, error) {
 }
 
 // stage makes a new directory with all that belongs in a lease.
-func (c *change) stage(one *held, dir string, h Holder, p *Process) (err error) {
+func (c *change) stage(one *held, dir string, h Holder, p *Process, t *Terms) (err error) {
 	mode := uint32(c.Store.Modes.Dir.Perm())
 	err = unix.Mkdir(dir, mode)
 	if err == unix.EEXIST { // a killed process's
@@ -416,10 +416,15 @@ func (c *change) stage(one *held, dir string, h Holder, p *Process) (err error) 
 		}
 	}
 	step("claim.1 directory")
-	if one.record, err = c.writeNew(filepath.Join(dir, "holder.json"), h.encode()); err != nil || p == nil {
+	if one.record, err = c.writeNew(filepath.Join(dir, "holder.json"), h.encode()); err != nil {
 		return err
 	}
 	step("claim.1 record")
+	if p == nil {
+		one.process, err = c.writeNew(filepath.Join(dir, "claim.json"), t.encode())
+		step("claim.1 terms")
+		return err
+	}
 	if one.process, err = c.writeNewAs(filepath.Join(dir, "process.json"), p.encode(), c.processMode()); err != nil {
 		return err
 	}
@@ -457,7 +462,7 @@ func (c *change) publish(staging, res string) error {
 	err := renameNew(staging, to)
 	if err == unix.EINVAL || err == unix.ENOSYS || err == unix.ENOTSUP {
 		if err = unix.Mkdir(to, uint32(c.Store.Modes.Dir.Perm())); err == nil {
-			for _, n := range [...]string{"witness", "process.json", "holder.json"} {
+			for _, n := range [...]string{"witness", "process.json", "claim.json", "holder.json"} {
 				if e := unix.Rename(filepath.Join(staging, n), filepath.Join(to, n)); e != nil && e != unix.ENOENT {
 					err = e
 				}

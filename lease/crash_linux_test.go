@@ -155,7 +155,46 @@ var scenarios = []scenario{
 		}
 		return w.asks(order{Do: "free", Resources: []string{"gpu"}}, "freed")
 	}},
+	{"a claim that is extended", []string{"gpu"}, false, nil, func(w *world) error {
+		for _, o := range []order{{Do: "hold", Hold: time.Hour}, {Do: "extend", Hold: 2 * time.Hour}, {Do: "extend", Hold: moment}} {
+			o.Resources = []string{"gpu"}
+			if err := w.asks(o, map[string]string{"hold": "held", "extend": "extended"}[o.Do]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"a run after a claim's time", []string{"gpu"}, false, func(t testing.TB, w *world) { ended(t, w.b, "gpu") }, func(w *world) error {
+		w.section("gpu")
+		return w.ran()
+	}},
+	{"a run by a grant after a claim's time", []string{"gpu"}, true, func(t testing.TB, w *world) {
+		timed(t, w.b, boss, time.Hour, "gpu")
+		give(t, w.b, "a", "gpu")
+		age(t, w.b, 24*time.Hour)
+		over(t, w.b, "gpu")
+	}, func(w *world) error {
+		w.section("gpu")
+		return w.ran()
+	}},
+	{"a run of two that fails", []string{"gpu", "usb"}, false, nil, func(w *world) error {
+		if err := w.asks(order{Do: "acquire", Resources: []string{"gpu", "usb"}}, "claimed"); err != nil {
+			return err
+		}
+		return w.asks(order{Do: "stay", Hold: moment}, "stays")
+	}},
+	{"an ask", []string{"gpu"}, false, func(t testing.TB, w *world) { w.holds(t, "gpu") }, func(w *world) error {
+		err := w.asks(order{Do: "ask", Resources: []string{"gpu"}}, "asks")
+		if err == nil {
+			w.h.do(order{Do: "release"})
+		}
+		return err
+	}},
 }
+
+// moment is how long the timed claims of the scenarios last at their end: the
+// next claim waits for that, and for nothing else.
+const moment = time.Second
 
 // stage makes a world with its scenario's beginnings.
 func (s *scenario) stage(t testing.TB) *world {
@@ -255,9 +294,9 @@ func checkAfter(t *testing.T, s *scenario, w *world, before string, i int) {
 	if s.granted {
 		who = boss
 	}
-	if sight, err := w.b.Look(s.resources[0]); err == nil && sight.Kind == lease.Recorded {
-		// A record without a witness is held until it is released: a death
-		// before that changes nothing.
+	if sight, err := w.b.Look(s.resources[0]); err == nil && sight.Kind == lease.Recorded && (sight.Until().IsZero() || time.Until(sight.Until()) > time.Minute) {
+		// A record without a witness is held until it is released, or for the
+		// hours that it was claimed for: a death before that changes nothing.
 		if _, err := w.b.Force(ctx, s.resources[0], pat, "its claimer was killed"); err != nil {
 			t.Fatal(err)
 		}

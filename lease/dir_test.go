@@ -395,7 +395,7 @@ func TestPlantedLinks(t *testing.T) {
 						t.Errorf("release: %v", err)
 					}
 				}
-				b.Hold(ctx, "gpu", lease.Holder{Session: bob.Session})
+				b.Hold(ctx, "gpu", lease.Holder{Session: bob.Session}, 0)
 				b.Force(ctx, "gpu", pat, "")
 				b.Leases.List()
 				if after := tree(t, filepath.Dir(victim)); after != before {
@@ -524,7 +524,7 @@ func TestModes(t *testing.T) {
 				}
 				must(t, os.Remove(at(b, "gpu", "holder.json")))
 				must(t, l.Renew()) // writes it again
-				if h, _, err := b.Hold(ctx, "usb", lease.Holder{Session: ann.Session}); h != nil || err != nil {
+				if h, _, err := b.Hold(ctx, "usb", lease.Holder{Session: ann.Session}, 0); h != nil || err != nil {
 					t.Fatal(h, err)
 				}
 				if h, err := b.Leases.Claim("web", lease.Holder{}); h != nil || err != nil {
@@ -572,11 +572,11 @@ func TestReleaseLeavesNothing(t *testing.T) {
 		must(t, l.Release(ctx, "exit 0"))
 		must(t, l.Release(ctx, "exit 0")) // twice is no matter
 		only(t, b)
-		if h, _, err := b.Hold(ctx, "gpu", lease.Holder{Session: "s"}); h != nil || err != nil {
+		if h, _, err := b.Hold(ctx, "gpu", lease.Holder{Session: "s"}, 0); h != nil || err != nil {
 			t.Fatal(h, err)
 		}
-		if h, yours, err := b.Hold(ctx, "gpu", lease.Holder{Session: "s"}); h == nil || !yours || err != nil {
-			t.Fatalf("claimed twice: %+v, %v, %v", h, yours, err)
+		if h, terms, err := b.Hold(ctx, "gpu", lease.Holder{Session: "s"}, 0); h == nil || len(terms.Token) != 32 || terms.Fence == 0 || err != nil {
+			t.Fatalf("claimed twice: %+v, %+v, %v", h, terms, err)
 		}
 		if err := b.Free(ctx, "gpu", bob); !errors.Is(err, lease.ErrNotYours) {
 			t.Fatalf("another's: %v", err)
@@ -605,7 +605,7 @@ func TestBrokenDocument(t *testing.T) {
 		rq.Resources = []string{"usb"}
 		for what, err := range map[string]error{
 			"acquire": second(b.Acquire(ctx, rq, lease.Options{})),
-			"hold":    third(b.Hold(ctx, "usb", lease.Holder{Session: "s"})),
+			"hold":    third(b.Hold(ctx, "usb", lease.Holder{Session: "s"}, 0)),
 			"grant":   b.Grant(ctx, lease.Grant{Resources: []string{"usb"}, To: ann, By: pat, Force: true}),
 		} {
 			var broken *state.BrokenError

@@ -29,69 +29,82 @@ func (e *HeldError) Error() string {
 func (e *HeldError) Unwrap() error { return ErrNotYours }
 
 // Hold takes res for h with a record and no witness, as `withlease claim`
-// does, through the gate. It returns the holder when that is the same party
-// already (yours is true) or another. The error is a *Blocked when the
-// supervisor, an upgrade or the line says no.
-func (b *Base) Hold(ctx context.Context, res string, h Holder) (holder *Holder, yours bool, err error) {
+// does, through the gate: for the time d, or, when that is 0, until it is
+// released. It returns the holder when that is the same party already, with the
+// terms of that lease. The error is a *Blocked when a holder, the supervisor,
+// an upgrade or the line says no.
+func (b *Base) Hold(ctx context.Context, res string, h Holder, d time.Duration) (already *Holder, t Terms, err error) {
 	if err := CheckName(res); err != nil {
-		return nil, false, err
+		return nil, t, err
 	}
 	if err := b.Make(); err != nil {
-		return nil, false, err
+		return nil, t, err
 	}
 	l, err := b.Store.Lock(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, t, err
 	}
 	defer l.Unlock()
 	c := b.change(l)
 	s, err := c.settle(res)
 	if err != nil {
-		return nil, false, err
+		return nil, t, err
 	}
 	defer s.close()
 	if s.held() {
 		if h2 := s.record(); h2.Party().Same(h.Party()) {
-			return &h2, true, nil
+			return &h2, Terms{s.mark().Token, s.mark().Fence, s.until()}, nil
 		}
 	}
 	st, err := l.State()
 	if err != nil {
-		return nil, false, err
+		return nil, t, err
 	}
 	c.watchSupervisor(st)
 	rq := &Request{Resources: []string{res}, Holder: h}
 	grant, blocked, err := c.gate(st, rq, s, nil, false)
 	if err != nil {
-		return nil, false, err
+		return nil, t, err
 	}
 	if blocked != nil {
 		blocked.close()
-		return nil, false, blocked
+		return nil, t, blocked
 	}
 	h.Env, h.Since = res, c.now.UTC().Format(time.RFC3339)
 	if grant >= 0 && st.Upgrade(res, c.now) != nil {
 		h.UpgradeUnblock = st.Grants[grant].UpgradeUnblock
 	}
-	fence, err := c.record(res, h)
-	if err != nil {
-		return nil, false, err
+	if t, err = c.record(res, h, d); err != nil {
+		return nil, t, err
 	}
 	if err := c.useGrants(st, []int{grant}); err != nil {
 		if unix.Rename(c.path(res), c.trash(res)) == nil {
 			discard(c.trash(res))
 		}
-		return nil, false, err
+		return nil, t, err
 	}
-	c.log(h.Party().Label(), "claim", state.Detail{Resource: res, Session: h.Session, Purpose: h.Purpose, Fence: fence})
-	return nil, false, nil
+	c.log(h.Party().Label(), "claim", state.Detail{Resource: res, Session: h.Session, Purpose: h.Purpose, Token: t.Token, Fence: t.Fence})
+	return nil, t, nil
+}
+
+// OtherError is the release of a lease that is over.
+type OtherError struct {
+	Now Sight // what is there now
+}
+
+func (e *OtherError) Error() string {
+	if !e.Now.Held {
+		return e.Now.Resource + ": that lease is over, and nobody holds it now"
+	}
+	return fmt.Sprintf("%s: that lease is over; %s holds it now", e.Now.Resource, e.Now.Party().Label())
 }
 
 // Free releases a lease of who that no run of its own will release: a record
-// without a witness, or what a crash left. A run's is a *HeldError, and so is
-// another party's; nobody's is a *DirError that wraps ErrNotHeld.
-func (b *Base) Free(ctx context.Context, res string, who state.Party) error {
-	return b.free(ctx, res, func(c *change, s *sight) error {
+// without a witness, or what a crash left; one of which only, where that is
+// said. A run's is a *HeldError, and so is another party's; nobody's is a
+// *DirError that wraps ErrNotHeld; none of which is an *OtherError.
+func (b *Base) Free(ctx context.Context, res string, who state.Party, which ...Mark) error {
+	return b.free(ctx, res, which, func(c *change, s *sight) error {
 		h := s.record()
 		if s.dead() {
 			return nil
@@ -105,29 +118,30 @@ func (b *Base) Free(ctx context.Context, res string, who state.Party) error {
 			c.logDeath(s)
 			return
 		}
-		c.log(who.Label(), "release", c.detail(s.record(), nil))
+		c.log(who.Label(), "release", c.detail(s.record(), s.mark()))
 	})
 }
 
 // Force frees a lease whoever holds it: its owner is told through the witness,
 // the log says who, whom and why [force]. What it took away is returned. Nobody's
-// lease is a *DirError that wraps ErrNotHeld.
-func (b *Base) Force(ctx context.Context, res string, who state.Party, why string) (taken Sight, err error) {
-	err = b.free(ctx, res, func(c *change, s *sight) error {
+// lease is a *DirError that wraps ErrNotHeld; none of which, where that is said,
+// is an *OtherError.
+func (b *Base) Force(ctx context.Context, res string, who state.Party, why string, which ...Mark) (taken Sight, err error) {
+	err = b.free(ctx, res, which, func(c *change, s *sight) error {
 		taken = s.Sight()
 		return nil
 	}, func(c *change, s *sight) {
 		// Before the rename, so that its owner knows at once, even between
 		// its claim and the start of its command (R7).
 		poke(filepath.Join(c.path(res), "witness"), 'f')
-		d := c.detail(taken.Holder, taken.Process)
+		d := c.detail(taken.Holder, taken.Mark())
 		d.To, d.Reason = taken.Party().Label(), why
 		c.log(who.Label(), "force", d)
 	})
 	return taken, err
 }
 
-func (b *Base) free(ctx context.Context, res string, may func(*change, *sight) error, last func(*change, *sight)) error {
+func (b *Base) free(ctx context.Context, res string, which []Mark, may func(*change, *sight) error, last func(*change, *sight)) error {
 	if err := CheckName(res); err != nil {
 		return err
 	}
@@ -142,8 +156,17 @@ func (b *Base) free(ctx context.Context, res string, may func(*change, *sight) e
 		return err
 	}
 	defer s.close()
+	if s.kind == Ended { // on its own: there is nothing to give back
+		if err := c.retire(s); err != nil {
+			return err
+		}
+		s.exists = false
+	}
 	if !s.exists {
 		return &DirError{Resource: res, Path: b.path(res), Err: ErrNotHeld}
+	}
+	if len(which) > 0 && !(s.held() && slices.ContainsFunc(which, func(m Mark) bool { return m.Means(s.mark()) })) {
+		return &OtherError{s.Sight()}
 	}
 	if err := may(c, s); err != nil {
 		return err
@@ -221,6 +244,19 @@ func (b *Base) Settle(ctx context.Context, res string) error {
 		return c.retire(s)
 	}
 	return nil
+}
+
+// NoteKill logs that somebody ends the processes of a run that goes on.
+func (b *Base) NoteKill(ctx context.Context, s Sight, who state.Party, why string) error {
+	l, err := b.Store.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.Unlock()
+	m := s.Mark()
+	return l.Log(state.Event{At: time.Now(), By: who.Label(), Verb: "kill", Detail: state.Detail{
+		Resource: s.Resource, Session: s.Holder.Session, To: s.Party().Label(), Purpose: s.Holder.Purpose, Reason: why, Token: m.Token, Fence: m.Fence,
+	}})
 }
 
 // End ends processes: TERM and CONT, and KILL to what is left after the grace.

@@ -389,7 +389,7 @@ func TestReleaseStartsTheClock(t *testing.T) {
 			}
 		}},
 		{"free", func(t *testing.T, b *lease.Base) func(*testing.T) {
-			must(t, third(b.Hold(ctx, "gpu", lease.Holder{Session: boss.Session})))
+			must(t, third(b.Hold(ctx, "gpu", lease.Holder{Session: boss.Session}, 0)))
 			return func(t *testing.T) { must(t, b.Free(ctx, "gpu", boss)) }
 		}},
 		{"Dir.Release", func(t *testing.T, b *lease.Base) func(*testing.T) {

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -74,11 +73,12 @@ func (l *Lease) writeProcess() {
 	}
 }
 
-// Watch calls lost, once, when somebody takes the lease away. Who forces writes
-// a byte into the witness before it renames; a byte that lies there already is
-// found too, however early it came (R7). Check takes the lock shared, so it sees
-// what the force has done.
-func (l *Lease) Watch(lost func(error)) {
+// Watch calls lost, once, when somebody takes the lease away, and asked for each
+// that asks for it. Who does writes a byte into the witness, who forces before it
+// renames, who asks after it; a byte that lies there already is found too,
+// however early it came (R7). Check takes the lock shared, so it sees what they
+// have done.
+func (l *Lease) Watch(lost func(error), asked func(Ask)) {
 	for _, h := range l.held {
 		fd, err := unix.FcntlInt(uintptr(h.witness), unix.F_DUPFD_CLOEXEC, 3)
 		if err != nil {
@@ -88,6 +88,7 @@ func (l *Lease) Watch(lost func(error)) {
 		go func() {
 			defer f.Close()
 			buf := make([]byte, 16)
+			var known []Ask
 			for {
 				if _, err := f.Read(buf); err != nil {
 					return
@@ -96,6 +97,13 @@ func (l *Lease) Watch(lost func(error)) {
 					lost(err)
 					return
 				}
+				asks := l.base.asks(h.res)
+				for _, a := range asks {
+					if !slices.ContainsFunc(known, func(k Ask) bool { return k.At.Equal(a.At) && k.By.Same(a.By) }) {
+						asked(a)
+					}
+				}
+				known = asks
 			}
 		}()
 	}
@@ -120,34 +128,21 @@ func (c *change) logClaim(l *Lease) {
 	}
 }
 
-// record takes res with a record and no witness.
-func (c *change) record(res string, h Holder) (fence int64, err error) {
-	fence, _, err = c.next(res, false)
-	if err != nil {
-		return 0, err
+// record takes res with a record and no witness, for a time unless d is 0.
+func (c *change) record(res string, h Holder, d time.Duration) (t Terms, err error) {
+	t.Token = NewToken()
+	if d > 0 {
+		t.Until = inMilliseconds(c.now, d)
 	}
-	one, err := c.take(res, h, nil)
+	if t.Fence, _, err = c.next(res, false); err != nil {
+		return t, err
+	}
+	one, err := c.take(res, h, nil, &t)
 	if err != nil {
-		return 0, err
+		return t, err
 	}
 	one.close()
-	return fence, nil
-}
-
-// writeRecord replaces a lease's record.
-func (b *Base) writeRecord(dir string, h Holder) error {
-	tmp := filepath.Join(dir, ".holder.json")
-	unix.Unlink(tmp)
-	fd, err := b.writeNew(tmp, h.encode())
-	if err != nil {
-		unix.Unlink(tmp)
-		return err
-	}
-	unix.Close(fd)
-	if err := unix.Rename(tmp, filepath.Join(dir, "holder.json")); err != nil {
-		return &os.PathError{Op: "rename", Path: dir, Err: err}
-	}
-	return nil
+	return t, nil
 }
 
 // HeldEnv is the value of $WITHLEASE_HELD: what a run's tree holds, each with
@@ -185,7 +180,7 @@ func (b *Base) Nested(resources []string, heldEnv string, who state.Party) (nest
 			continue
 		}
 		if token := tokens[res]; token != "" {
-			if p := s.process(); p != nil && p.Token == token {
+			if s.mark().Token == token {
 				nested = append(nested, res)
 				continue
 			}

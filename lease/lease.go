@@ -114,7 +114,7 @@ func (d Dir) Claim(res string, h Holder) (*Holder, error) {
 	if h.Since == "" {
 		h.Since = c.now.UTC().Format(time.RFC3339)
 	}
-	_, err = c.record(res, h)
+	_, err = c.record(res, h, 0)
 	if errors.Is(err, fs.ErrExist) {
 		s, err := c.look(res)
 		if err != nil {

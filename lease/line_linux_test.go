@@ -215,7 +215,7 @@ func TestNoWaitWaitsItsTurn(t *testing.T) {
 	if bl.Sight.Held || bl.Behind.Party.Session != "s-a" || bl.ID != "" {
 		t.Errorf("blocked by %+v", bl)
 	}
-	if h, _, err := b.Hold(t.Context(), "gpu", lease.Holder{Session: "x"}); h != nil || !errors.As(err, &bl) {
+	if h, _, err := b.Hold(t.Context(), "gpu", lease.Holder{Session: "x"}, 0); h != nil || !errors.As(err, &bl) {
 		t.Errorf("a record: %+v, %v", h, err)
 	}
 	if got := waits(t, b, "gpu"); got != "s-a" {

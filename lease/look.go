@@ -28,12 +28,13 @@ const (
 	Free      Kind = iota
 	Running        // its witness is held: a run, alive
 	Orphaned       // the wrapper is gone, and processes of its run live
-	Recorded       // a record without a witness: the shell lock, or `withlease claim`
+	Recorded       // a record without a witness: the shell lock, or a claim without a command
 	Claiming       // no record yet: the shell lock is making one
 	Foreign        // of another machine, renewed within its ttl
 	Odd            // not a lease of ours; held, as far as anybody can tell
 	Crashed        // the last process of its run is gone: it may be taken over
 	Abandoned      // no record came: it may be taken over
+	Ended          // a claim whose time is over: it may be taken over
 )
 
 // Sight is what a look at a lease saw.
@@ -43,7 +44,9 @@ type Sight struct {
 	Held     bool
 	Holder   Holder // what is known of it when the record is missing or unreadable
 	Process  *Process
+	Terms    *Terms    // of a claim without a command
 	Renewed  time.Time // the record's last renewal
+	Asks     []Ask     // who has asked for it, the newest last
 	Orphans  []Member  // the processes that hold an orphaned lease
 	Problem  string    // what is wrong with its files
 
@@ -71,10 +74,11 @@ type sight struct {
 	problem error
 	proc    *Process
 	owner   int // see Sight
+	terms   *Terms
 }
 
 func (s *sight) held() bool { return s.exists && !s.dead() }
-func (s *sight) dead() bool { return s.kind == Crashed || s.kind == Abandoned }
+func (s *sight) dead() bool { return s.kind == Crashed || s.kind == Abandoned || s.kind == Ended }
 
 func (s *sight) close() {
 	if s != nil && s.watch >= 0 {
@@ -106,6 +110,13 @@ func (b *Base) look(res string, now time.Time) (*sight, error) {
 		s.kind, s.problem = Odd, errors.New("is not a directory")
 		if kind == unix.S_IFLNK {
 			s.problem = errors.New("is a symbolic link")
+		}
+		return s, nil
+	}
+	if s.terms = s.readTerms(); s.terms != nil {
+		// Of a run whose command failed, the witness may live still.
+		if s.kind = Recorded; s.terms.over(now) {
+			s.kind = Ended
 		}
 		return s, nil
 	}
@@ -214,9 +225,10 @@ func (s *sight) renewedWithin(ttl time.Duration) bool {
 	return time.Unix(mark.Mtim.Unix()).Sub(time.Unix(rec.Mtim.Unix())) <= ttl
 }
 
-// process reads process.json; nil when it can't be read.
+// process reads process.json; nil when it can't be read, or is a run's that has
+// become a claim.
 func (s *sight) process() *Process {
-	if s.proc == nil && s.exists {
+	if s.proc == nil && s.exists && s.terms == nil {
 		b, st, err := readWithStat(filepath.Join(s.base.path(s.res), "process.json"), unix.O_RDONLY, maxRecord)
 		if err != nil {
 			return nil
@@ -274,8 +286,11 @@ func (s *sight) Sight() Sight {
 	v := Sight{Resource: s.res, Kind: s.kind, Held: s.held(), Orphans: s.orphans, witness: filepath.Join(s.base.path(s.res), "witness")}
 	if s.exists {
 		v.Holder, v.Renewed, v.Problem = s.readRecord()
-		v.Process = s.process()
+		v.Process, v.Terms = s.process(), s.terms
 		v.owner = s.owner
+		if s.held() {
+			v.Asks = s.base.asks(s.res)
+		}
 	} else {
 		v.Holder.Env = s.res
 	}
@@ -293,7 +308,7 @@ func (b *Base) Look(res string) (Sight, error) {
 	return s.Sight(), nil
 }
 
-// List sees every lease, oldest first, the crashed ones included (they are not
+// List sees every lease, oldest first, the dead ones included (they are not
 // Held). The error is an *fs.PathError.
 func (b *Base) List() ([]Sight, error) {
 	names, err := readNames(string(b.Leases) + "/.")

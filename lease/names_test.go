@@ -120,7 +120,7 @@ func TestBadNamesTouchNothing(t *testing.T) {
 				"Dir.Claim":   second(b.Leases.Claim(n, h)),
 				"Dir.Get":     second(b.Leases.Get(n)),
 				"Dir.Release": b.Leases.Release(n),
-				"Hold":        third(b.Hold(ctx, n, h)),
+				"Hold":        third(b.Hold(ctx, n, h, 0)),
 				"Acquire":     second(b.Acquire(ctx, &lease.Request{Resources: []string{n}, Holder: h}, lease.Options{NoWait: true})),
 				"Acquire two": second(b.Acquire(ctx, &lease.Request{Resources: []string{"usb", n}, Holder: h}, lease.Options{NoWait: true})),
 				"Free":        b.Free(ctx, n, h.Party()),

@@ -59,6 +59,12 @@ type PID struct {
 	Start uint64 `json:"start,omitempty"`
 }
 
+// Reused says whether the wrapper's pid is another process's now.
+func (p *Process) Reused() bool {
+	start := startTime(p.PID)
+	return p.here() && p.Start > 0 && start > 0 && start != p.Start
+}
+
 // maxRecord is how much of a record is read, in bytes: more is nobody's
 // record.
 const maxRecord = 1 << 20

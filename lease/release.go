@@ -69,10 +69,18 @@ func (c *change) retire(s *sight) error {
 // logDeath notes that a lease was found dead, in the name of who had it.
 func (c *change) logDeath(s *sight) {
 	h, renewed, _ := s.readRecord()
-	d := c.detail(h, s.process())
-	if s.kind == Abandoned {
+	d := c.detail(h, s.mark())
+	switch s.kind {
+	case Abandoned:
 		d.Reason = "lease record missing, recovered"
 		c.log(h.Party().Label(), "lease.abandoned", d)
+		return
+	case Ended:
+		d.Outcome = "time"
+		if since := h.SinceTime(); !since.IsZero() {
+			d.HeldSeconds = max(0, s.until().Sub(since).Seconds())
+		}
+		c.log(h.Party().Label(), "claim.end", d)
 		return
 	}
 	if !renewed.IsZero() {
@@ -81,13 +89,9 @@ func (c *change) logDeath(s *sight) {
 	c.log(h.Party().Label(), "lease.crash", d)
 }
 
-// detail is what the log says of a lease that was found with this record, and
-// this process if it is a run's.
-func (c *change) detail(h Holder, p *Process) state.Detail {
-	d := state.Detail{Resource: h.Env, Session: h.Session, Purpose: h.Purpose}
-	if p != nil {
-		d.Token, d.Fence = p.Token, p.Fence
-	}
+// detail is what the log says of a lease that was found with this record.
+func (c *change) detail(h Holder, m Mark) state.Detail {
+	d := state.Detail{Resource: h.Env, Session: h.Session, Purpose: h.Purpose, Token: m.Token, Fence: m.Fence}
 	if since := h.SinceTime(); !since.IsZero() {
 		d.HeldSeconds = max(c.now.Sub(since).Seconds(), 0)
 	}
@@ -275,5 +279,5 @@ func (l *Lease) rewrite(one *held) error {
 	}
 	h := l.request.Holder
 	h.Env, h.Since = one.res, l.since.UTC().Format(time.RFC3339)
-	return l.base.writeRecord(l.base.path(one.res), h)
+	return l.base.replace(l.base.path(one.res), "holder.json", h.encode())
 }

@@ -28,6 +28,10 @@ func (c *change) fromSpare(one *held, h Holder, p *Process) (dir string, ok bool
 	}
 	var st unix.Stat_t
 	ok = unix.Fstat(one.dir, &st) == nil && int(st.Uid) == unix.Geteuid()
+	for _, n := range [...]string{"asked.json", "claim.json"} { // the last lease's, or nobody's
+		err := unix.Unlink(filepath.Join(dir, n))
+		ok = ok && (err == nil || err == unix.ENOENT)
+	}
 	if ok {
 		one.record, ok = overwrite(filepath.Join(dir, "holder.json"), h.encode(), uint32(c.Store.Modes.File))
 	}

@@ -370,7 +370,9 @@ func IsRefusal(err error) bool {
 	var h *HeldError
 	var b *Blocked
 	var d *DirError
-	return errors.As(err, &s) || errors.As(err, &h) || errors.As(err, &b) || errors.As(err, &d)
+	var o *OtherError
+	var t *TermError
+	return errors.As(err, &s) || errors.As(err, &h) || errors.As(err, &b) || errors.As(err, &d) || errors.As(err, &o) || errors.As(err, &t)
 }
 
 // NoteAway notes in a document that was only read that the supervisor's process

@@ -44,6 +44,8 @@ type Detail struct {
 	Renewed     string   `json:"renewed,omitempty"` // of a crash, which may be found late: the last sign of life, RFC 3339
 	Target      string   `json:"target,omitempty"`  // of an upgrade hold
 	Resources   []string `json:"resources,omitempty"`
+	// Until is when a claim ends on its own.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // line is an event as the log has it.
@@ -129,6 +131,7 @@ func (e *encoder) detail(d Detail) {
 	e.string("renewed", d.Renewed)
 	e.string("target", d.Target)
 	e.strings("resources", d.Resources)
+	e.time("until", d.Until)
 }
 
 func (e *encoder) seconds(key string, v float64) {

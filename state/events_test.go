@@ -74,7 +74,7 @@ func TestLogAndRead(t *testing.T) {
 		{At: t0.Add(1234567), By: "", Verb: "v", Detail: state.Detail{Resource: "r"}},
 		{At: t0.In(time.FixedZone("", 3600)), By: hostile, Verb: hostile, Detail: state.Detail{
 			Resource: hostile, Session: hostile, To: hostile, Purpose: hostile, Reason: hostile, Token: hostile, Fence: 1<<53 - 1, Outcome: hostile,
-			WaitSeconds: 0.001, HeldSeconds: 86400.5, Renewed: hostile, Target: hostile, Resources: []string{hostile, "", "b"}}},
+			WaitSeconds: 0.001, HeldSeconds: 86400.5, Renewed: hostile, Target: hostile, Resources: []string{hostile, "", "b"}, Until: t0}},
 		{At: t0.Add(time.Hour), By: "x", Verb: "y", Detail: state.Detail{Fence: -1, Resources: []string{"a"}}},
 	}
 	for _, e := range all {

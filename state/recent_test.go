@@ -55,9 +55,9 @@ func TestRecentEventsAreWhatLogWrites(t *testing.T) {
 	defer l.Unlock()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 	all := state.Detail{Resource: "gpu", Session: "s", To: "bob", Purpose: "p", Reason: "r", Token: "t", Fence: 7,
-		Outcome: "exit 0", WaitSeconds: 0.25, HeldSeconds: 61, Renewed: "2026-01-02T03:04:05Z", Target: "inst", Resources: []string{"a", "b"}}
+		Outcome: "exit 0", WaitSeconds: 0.25, HeldSeconds: 61, Renewed: "2026-01-02T03:04:05Z", Target: "inst", Resources: []string{"a", "b"}, Until: at}
 	plain := all
-	plain.Resources = nil
+	plain.Resources, plain.Until = nil, time.Time{}
 	odd := all
 	odd.Purpose, odd.Resources = "größer \"x\"\n\x1b[2J", nil
 	want := ""
