@@ -202,9 +202,9 @@ func TestBrokenRecord(t *testing.T) {
 			l.withlease("queue", "gpu").ends("0").silent()
 			l.withlease("-n", "gpu", "--", "argv", "ran").ends("75").shows("").says(`gpu is held by somebody .*its record is unreadable.*` + regexp.QuoteMeta(l.leases) + `/gpu`)
 			l.withlease("claim", "gpu").ends("1").shows("").says(`its record is unreadable`)
-			l.withlease("release", "gpu").ends("1").shows("").says(`withlease release --force gpu$`)
+			l.withlease("release", "gpu").ends("1").shows("").says(`withlease release --force --reason WHY gpu$`)
 			same(t, "the record", record, tree(t, filepath.Join(l.leases, "gpu")))
-			l.withlease("release", "--force", "gpu").ends("0").shows(`^freed gpu`)
+			l.withlease("release", "--force", "--reason", "test", "gpu").ends("0").shows(`^freed gpu`)
 			l.withlease("-n", "gpu", "--", "argv", "ran").ends("0").silent().shows("ran")
 			same(t, "the other lease", other, tree(t, filepath.Join(l.leases, "net")))
 		})
@@ -229,7 +229,7 @@ func TestRecordThatIsNoFile(t *testing.T) {
 			}
 			l.withlease("list").ends("0").silent().shows(`^gpu  held by somebody \[its record is not a regular file\]$`)
 			l.withlease("-n", "gpu", "--", "argv", "ran").ends("75").shows("").says("not a regular file")
-			l.withlease("release", "--force", "gpu").ends("0")
+			l.withlease("release", "--force", "--reason", "test", "gpu").ends("0")
 			l.withlease("-n", "gpu", "--", "argv", "ran").ends("0").silent()
 		})
 	}
@@ -366,7 +366,7 @@ func TestPlantedLinks(t *testing.T) {
 					{"-n", "gpu", "--", "true"}, {"-w", "1ms", "gpu", "--", "true"}, {"-w", "1ms", "--keep-place", "1ms", "gpu", "--", "true"},
 					{"claim", "gpu"}, {"release", "gpu"}, {"release", "--kill", "gpu"},
 					{"supervisor", "start", "--pid=-1"}, {"grant", "gpu", "s1"}, {"upgrade", "begin", "gpu"}, {"upgrade", "end", "gpu"}, {"supervisor", "stop"},
-					{"release", "--force", "gpu"}, {"-n", "gpu", "--", "true"}, {"-w", "1s", "--ttl", "30ms", "gpu", "--", "sleep", "0.1"}, {"list"},
+					{"release", "--force", "--reason", "test", "gpu"}, {"-n", "gpu", "--", "true"}, {"-w", "1s", "--ttl", "30ms", "gpu", "--", "sleep", "0.1"}, {"list"},
 				} {
 					a := l.withlease(args...)
 					switch a.status {
@@ -461,7 +461,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	withlease("gpu", "--", "/bin/echo", "ran").ends("125").shows("").says(says)
 	withlease("claim", "gpu").ends("125").shows("").says(says)
 	withlease("release", "net").ends("125").shows("").says(says)
-	withlease("release", "--force", "net").ends("125").shows("").says(says)
+	withlease("release", "--force", "--reason", "test", "net").ends("125").shows("").says(says)
 	withlease("supervisor", "start").ends("125").shows("").says(says)
 	withlease("upgrade", "begin", "gpu").ends("125").shows("").says(says)
 	withlease("supervisor", "stop").ends("125").shows("").says(says)
@@ -482,7 +482,7 @@ func TestUnreadableDirectory(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, args := range [][]string{{"list"}, {"list", "--json"}, {"status", "net"}, {"queue", "net"}, {"gpu", "--", "/bin/echo", "ran"}, {"-n", "net", "--", "/bin/echo", "ran"},
-				{"claim", "gpu"}, {"release", "net"}, {"release", "--force", "net"}, {"release", "--kill", "net"}, {"supervisor", "start"}} {
+				{"claim", "gpu"}, {"release", "net"}, {"release", "--force", "--reason", "test", "net"}, {"release", "--kill", "net"}, {"supervisor", "start"}} {
 				withlease(args...).ends("125").shows("").says("permission denied .*belongs to uid ")
 			}
 			if err := os.Chmod(filepath.Join(l.dir, dir), 0o755); err != nil {

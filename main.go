@@ -37,7 +37,10 @@ type cli struct {
 	Stats      statsCmd      `cmd:"" help:"Show how much resources were used, by whom, for what, and waited for."`
 	Timeline   timelineCmd   `cmd:"" help:"Draw who held what, and who waited, into a file."`
 	Claim      claimCmd      `cmd:"" help:"Hold a resource without a command, until it is released."`
+	Extend     extendCmd     `cmd:"" help:"Move the end of a claim that has one."`
 	Release    releaseCmd    `cmd:"" help:"Give back a claim; with --force take anybody's lease away."`
+	Ask        askCmd        `cmd:"" help:"Ask the holder of a resource to give it back."`
+	Verify     verifyCmd     `cmd:"" help:"Say whether a token or fence is of a live lease; exit 1 when not."`
 	Grant      grantCmd      `cmd:"" help:"As the supervisor, let a party claim resources."`
 	Revoke     revokeCmd     `cmd:"" help:"As the supervisor, take a grant back."`
 	Supervisor supervisorCmd `cmd:"" help:"Decide who may claim: start, stop, status."`
@@ -51,6 +54,7 @@ type runCmd struct {
 	NoWait       bool           `short:"n" help:"Don't wait: exit 75 when it is held."`
 	Wait         *time.Duration `short:"w" help:"Wait at most this long, then exit 75." placeholder:"DURATION"`
 	KeepPlace    time.Duration  `help:"Keep the place in line this long when the wait runs out." placeholder:"DURATION"`
+	KeepOnFail   time.Duration  `help:"When the command fails, keep the lease this long." placeholder:"DURATION"`
 	Ticket       string         `help:"Take a kept place again." placeholder:"ID"`
 	Purpose      string         `short:"p" help:"What it is for (default: the command)." placeholder:"TEXT"`
 	PTY          string         `name:"pty" help:"Give the command a terminal of its own: auto, always or never (default: $$WITHLEASE_PTY, auto)." placeholder:"WHEN"`
@@ -96,17 +100,36 @@ type timelineCmd struct {
 }
 
 type claimCmd struct {
-	Resource  string `arg:"" help:"What to hold."`
-	Purpose   string `short:"p" help:"What it is for." placeholder:"TEXT"`
-	BudgetGiB int    `name:"budget-gib" help:"What may be held of the model server, in GiB." placeholder:"N"`
+	Resource  string         `arg:"" help:"What to hold."`
+	For       *time.Duration `help:"Until that time has passed, or it is released." placeholder:"DURATION"`
+	Purpose   string         `short:"p" help:"What it is for." placeholder:"TEXT"`
+	BudgetGiB int            `name:"budget-gib" help:"What may be held of the model server, in GiB." placeholder:"N"`
+}
+
+type extendCmd struct {
+	Resource string         `arg:"" help:"Whose end to move."`
+	Duration *time.Duration `arg:"" optional:"" help:"To how long from now."`
+	Until    string         `help:"To when: a duration, or a time." placeholder:"WHEN"`
 }
 
 type releaseCmd struct {
 	Resource string        `arg:"" help:"What to give back."`
+	If       string        `help:"Only while it is this lease: a token or a fence." placeholder:"MARK"`
 	Force    bool          `help:"Take it away, whoever holds it; the command of its run is ended."`
 	Kill     bool          `help:"End the processes that hold it although their wrapper is gone."`
-	Reason   string        `help:"Why, for the log." placeholder:"TEXT"`
+	DryRun   bool          `help:"Show what --force or --kill would end, and end nothing."`
+	Reason   string        `help:"Why, for the log; --force needs it." placeholder:"TEXT"`
 	Grace    time.Duration `default:"10s" help:"How long they have to end before they are killed (${default})." placeholder:"DURATION"`
+}
+
+type askCmd struct {
+	Resource string `arg:"" help:"What to ask for."`
+	Message  string `help:"What the holder is told." placeholder:"TEXT"`
+}
+
+type verifyCmd struct {
+	Mark     string `arg:"" help:"A token or a fence."`
+	Resource string `arg:"" optional:"" help:"Of which resource (default: any, for a token; $$WITHLEASE_RESOURCE)."`
 }
 
 type grantCmd struct {
@@ -206,7 +229,7 @@ func defaultRun(resources []string) runCmd {
 
 func runCommand(f run.Flags, c runCmd, command []string) int {
 	rc := run.Command{
-		Resources: c.Resource, Argv: command, NoWait: c.NoWait, KeepPlace: c.KeepPlace, Ticket: c.Ticket,
+		Resources: c.Resource, Argv: command, NoWait: c.NoWait, KeepPlace: c.KeepPlace, KeepOnFail: c.KeepOnFail, Ticket: c.Ticket,
 		Purpose: c.Purpose, PTY: c.PTY, Notify: c.Notify, TTL: c.TTL, Grace: c.Grace, OnLost: c.OnLost, ConflictExit: c.ConflictExit,
 		StatusFile: c.StatusFile, BudgetGiB: c.BudgetGiB, Quiet: c.Quiet, Verbose: c.Verbose,
 	}
@@ -280,10 +303,16 @@ func dispatch(c *cli, verb string, command []string) int {
 		t := c.Timeline
 		return s.Timeline(t.Resource, t.SVG, t.HTML, t.Since).Code
 	case "claim":
-		return s.Claim(c.Claim.Resource, c.Claim.Purpose, c.Claim.BudgetGiB).Code
+		return s.Claim(c.Claim.Resource, c.Claim.Purpose, c.Claim.BudgetGiB, c.Claim.For).Code
+	case "extend":
+		return s.Extend(c.Extend.Resource, c.Extend.Duration, c.Extend.Until).Code
 	case "release":
 		r := c.Release
-		return s.Release(run.Release{Resource: r.Resource, Force: r.Force, Kill: r.Kill, Reason: r.Reason, Grace: r.Grace}).Code
+		return s.Release(run.Release{Resource: r.Resource, If: r.If, Force: r.Force, Kill: r.Kill, DryRun: r.DryRun, Reason: r.Reason, Grace: r.Grace}).Code
+	case "ask":
+		return s.Ask(c.Ask.Resource, c.Ask.Message).Code
+	case "verify":
+		return s.Verify(c.Verify.Mark, c.Verify.Resource).Code
 	case "grant":
 		g := c.Grant
 		return s.Grant(run.Grant{Resources: g.Resources, Party: g.Party, Unblock: g.Unblock, BudgetGiB: g.BudgetGiB, Force: g.Force}).Code

@@ -102,7 +102,7 @@ func takesValue(flag string) bool {
 }
 
 var valueFlags = []string{"dir", "session", "host-session", "name", "person", "team",
-	"wait", "keep-place", "ticket", "purpose", "pty", "notify", "ttl", "grace", "on-lost", "conflict-exit-code", "status-file", "budget-gib"}
+	"wait", "keep-place", "keep-on-fail", "ticket", "purpose", "pty", "notify", "ttl", "grace", "on-lost", "conflict-exit-code", "status-file", "budget-gib"}
 
 // rephrase turns kong's messages into ones that say what to do.
 func rephrase(message string, left []string, split bool) string {
@@ -124,7 +124,7 @@ const usageLines = `Usage: withlease [FLAGS] RESOURCE... -- COMMAND [ARG...]
 `
 
 const shortUsage = usageLines + `
-Verbs: run list status queue history stats timeline claim release grant revoke supervisor upgrade completion version
+Verbs: run list status queue history stats timeline claim extend release ask verify grant revoke supervisor upgrade completion version
 More:  withlease --help
 `
 

@@ -25,7 +25,7 @@ type question struct {
 // of the shell notes).
 func TestNames(t *testing.T) {
 	id, dir := ticket(t), labDir
-	verbs := []string{"run", "list", "status", "queue", "claim", "release", "grant", "revoke", "supervisor", "upgrade", "completion", "version"}
+	verbs := []string{"run", "list", "status", "queue", "claim", "extend", "release", "ask", "verify", "grant", "revoke", "supervisor", "upgrade", "completion", "version"}
 	questions := []question{
 		{line: "withlease ", has: append(verbs, "kind-1", "gpu", "db@prod"), hasNo: []string{"tpyo", "--", "start"}},
 		{line: "withlease gp", only: []string{"gpu"}},
@@ -39,6 +39,13 @@ func TestNames(t *testing.T) {
 		{line: "withlease queue ", only: []string{"gpu", "kind-1", "inst"}},
 		{line: "withlease claim k", only: []string{"kind-1"}},
 		{line: "withlease release ", only: []string{"kind-1"}},
+		{line: "withlease extend ", only: []string{"kind-1"}},
+		{line: "withlease extend kind-1 ", only: []string{"5m", "30m", "2h"}},
+		{line: "withlease claim --for ", has: []string{"30m"}, hasNo: []string{"gpu"}},
+		{line: "withlease ask ", only: []string{"kind-1", "gpu"}},
+		{line: "withlease ask --message gpu g", only: []string{"gpu"}},
+		{line: "withlease verify 17 ", only: []string{"kind-1", "gpu"}},
+		{line: "withlease release --if 17 k", only: []string{"kind-1"}},
 		{line: "withlease release --force ", only: []string{"kind-1", "gpu"}},
 		{line: "withlease grant gpu s-e", only: []string{"s-eve"}},
 		{line: "withlease grant gpu,kin", only: []string{"gpu,kind-1"}},

@@ -75,7 +75,7 @@ _withlease_value() {
     --pty) _withlease_words auto always never ;;
     --notify) _withlease_words auto bell osc off ;;
     --on-lost) _withlease_words kill warn ;;
-    --wait | -*w | --keep-place) _withlease_words 30s 90s 5m 30m 2h ;;
+    --wait | -*w | --keep-place | --keep-on-fail | --for) _withlease_words 30s 90s 5m 30m 2h ;;
     --until) _withlease_words 30m 2h 8h 24h ;;
     --since) _withlease_words 1h 24h 7d 30d ;;
     --ttl) _withlease_words 15s 60s 5m ;;
@@ -89,14 +89,16 @@ _withlease_flags() {
     local all='-h --help --dir --json --session --host-session --name --person --team'
     case $verb in
     '' | run)
-        all+=' -n --no-wait -w --wait --keep-place --ticket -p --purpose --pty --notify --ttl --grace --on-lost
+        all+=' -n --no-wait -w --wait --keep-place --keep-on-fail --ticket -p --purpose --pty --notify --ttl --grace --on-lost
             -E --conflict-exit-code --status-file --budget-gib -q --quiet -v --verbose'
         ;;
     history) all+=' --since --last' ;;
     stats) all+=' --since' ;;
     timeline) all+=' --svg --html --since' ;;
-    claim) all+=' -p --purpose --budget-gib' ;;
-    release) all+=' --force --kill --reason --grace' ;;
+    claim) all+=' --for -p --purpose --budget-gib' ;;
+    extend) all+=' --until' ;;
+    release) all+=' --if --force --kill --dry-run --reason --grace' ;;
+    ask) all+=' --message' ;;
     grant) all+=' --unblock --budget-gib --force' ;;
     revoke | 'supervisor stop') all+=' --force' ;;
     'supervisor start') all+=' --pid --force' ;;
@@ -111,7 +113,7 @@ _withlease_arg() {
     local n=${#args[@]}
     case $verb in
     '')
-        _withlease_words run list status queue history stats timeline claim release grant revoke supervisor upgrade completion version
+        _withlease_words run list status queue history stats timeline claim extend release ask verify grant revoke supervisor upgrade completion version
         _withlease_reply < <(_withlease_names resources "$plain")
         ;;
     run | timeline)
@@ -122,6 +124,14 @@ _withlease_arg() {
         ;;
     status | history | stats | claim) if [[ n -eq 0 ]]; then _withlease_reply < <(_withlease_names resources "$plain"); fi ;;
     queue) if [[ n -eq 0 ]]; then _withlease_reply < <(_withlease_names waiting "$plain"); fi ;;
+    extend)
+        case $n in
+        0) _withlease_reply < <(_withlease_names mine "$plain") ;;
+        1) _withlease_words 5m 30m 2h ;;
+        esac
+        ;;
+    ask) if [[ n -eq 0 ]]; then _withlease_reply < <(_withlease_names held "$plain"); fi ;;
+    verify) if [[ n -eq 1 ]]; then _withlease_reply < <(_withlease_names held "$plain"); fi ;;
     release)
         local kind=mine
         case " ${typed[*]} " in *' --force '* | *' --kill '*) kind=held ;; esac
@@ -232,7 +242,7 @@ _withlease() {
             ;;
         --*=*) ;;
         --dir | --session | --host-session | --name | --person | --team | \
-            --wait | --keep-place | --ticket | --purpose | --pty | --notify | --ttl | --grace | --on-lost | \
+            --wait | --keep-place | --keep-on-fail | --for | --if | --message | --ticket | --purpose | --pty | --notify | --ttl | --grace | --on-lost | \
             --conflict-exit-code | --status-file | --budget-gib | \
             --reason | --unblock | --pid | --to | --until | --since | --last | --svg | --html) flag=$word ;;
         --*) ;;
@@ -240,7 +250,7 @@ _withlease() {
         -*) ;;
         *)
             case $verb,$word in
-            ,run | ,list | ,status | ,queue | ,history | ,stats | ,timeline | ,claim | ,release | ,grant | ,revoke | ,supervisor | ,upgrade | ,completion | ,version) verb=$word ;;
+            ,run | ,list | ,status | ,queue | ,history | ,stats | ,timeline | ,claim | ,extend | ,release | ,ask | ,verify | ,grant | ,revoke | ,supervisor | ,upgrade | ,completion | ,version) verb=$word ;;
             supervisor,start | supervisor,stop | supervisor,status | upgrade,begin | upgrade,end) verb+=" $word" ;;
             ,*) verb=run args=("$word") ;;
             *) args+=("$word") ;;

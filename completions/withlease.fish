@@ -21,7 +21,7 @@ function __withlease_parse --no-scope-shadowing
             case '--dir=*' '--session=*' '--host-session=*' '--name=*' '--person=*' '--team=*'
                 set -a given (string replace -r -- '^--dir=~/' "--dir=$HOME/" $word)
             case '--*=*'
-            case --dir --session --host-session --name --person --team --wait --keep-place --ticket --purpose --pty --notify --ttl --grace --on-lost --conflict-exit-code --status-file --budget-gib --reason --unblock --pid --to --until --since --last --svg --html
+            case --dir --session --host-session --name --person --team --wait --keep-place --keep-on-fail --for --if --message --ticket --purpose --pty --notify --ttl --grace --on-lost --conflict-exit-code --status-file --budget-gib --reason --unblock --pid --to --until --since --last --svg --html
                 set __withlease_flag $word
             case '--*'
             case '-*w' '-*p' '-*E'
@@ -29,7 +29,7 @@ function __withlease_parse --no-scope-shadowing
             case '-*'
             case '*'
                 switch "$verb:$word"
-                    case :run :list :status :queue :history :stats :timeline :claim :release :grant :revoke :supervisor :upgrade :completion :version
+                    case :run :list :status :queue :history :stats :timeline :claim :extend :release :ask :verify :grant :revoke :supervisor :upgrade :completion :version
                         set verb $word
                     case supervisor:start supervisor:stop supervisor:status upgrade:begin upgrade:end
                         set verb "$verb $word"
@@ -109,7 +109,10 @@ complete -c withlease -n '__withlease_at ""' -a history -d 'Show what happened'
 complete -c withlease -n '__withlease_at ""' -a stats -d 'Show how much resources were used'
 complete -c withlease -n '__withlease_at ""' -a timeline -d 'Draw who held what'
 complete -c withlease -n '__withlease_at ""' -a claim -d 'Hold a resource without a command'
+complete -c withlease -n '__withlease_at ""' -a extend -d 'Move the end of a claim'
 complete -c withlease -n '__withlease_at ""' -a release -d 'Give back a claim'
+complete -c withlease -n '__withlease_at ""' -a ask -d 'Ask the holder to give it back'
+complete -c withlease -n '__withlease_at ""' -a verify -d 'Say whether a token or fence is of a live lease'
 complete -c withlease -n '__withlease_at ""' -a grant -d 'Let a party claim resources'
 complete -c withlease -n '__withlease_at ""' -a revoke -d 'Take a grant back'
 complete -c withlease -n '__withlease_at ""' -a supervisor -d 'Decide who may claim'
@@ -119,6 +122,9 @@ complete -c withlease -n '__withlease_at ""' -a version -d 'Show the version'
 complete -c withlease -n '__withlease_at run; and not __withlease_at run,0' -a '--' -d 'The command follows'
 complete -c withlease -n '__withlease_at run timeline status,0 history,0 stats,0 claim,0 grant,0 "upgrade begin,0"' -k -a '(__withlease_names resources)'
 complete -c withlease -n '__withlease_at queue,0' -k -a '(__withlease_names waiting)'
+complete -c withlease -n '__withlease_at extend,0' -k -a '(__withlease_names mine)'
+complete -c withlease -n '__withlease_at extend,1' -a '5m 30m 2h'
+complete -c withlease -n '__withlease_at ask,0 verify,1' -k -a '(__withlease_names held)'
 complete -c withlease -n '__withlease_at release,0; and not __fish_contains_opt force kill' -k -a '(__withlease_names mine)'
 complete -c withlease -n '__withlease_at release,0; and __fish_contains_opt force kill' -k -a '(__withlease_names held)'
 complete -c withlease -n '__withlease_at grant,1' -k -a '(__withlease_names parties)'
@@ -146,6 +152,7 @@ complete -c withlease -n 'not __withlease_at --' -l team -x -d 'The person\'s te
 complete -c withlease -n '__withlease_at "" run' -s n -l no-wait -d 'Don\'t wait'
 complete -c withlease -n '__withlease_at "" run' -s w -l wait -x -a '30s 90s 5m 30m 2h' -d 'Wait at most this long'
 complete -c withlease -n '__withlease_at "" run' -l keep-place -x -a '30s 90s 5m 30m 2h' -d 'Keep the place in line this long'
+complete -c withlease -n '__withlease_at "" run' -l keep-on-fail -x -a '30s 90s 5m 30m 2h' -d 'When the command fails, keep the lease this long'
 complete -c withlease -n '__withlease_at "" run' -l ticket -x -k -a '(__withlease_names tickets)' -d 'Take a kept place again'
 complete -c withlease -n '__withlease_at "" run claim claim,0 claim,1' -s p -l purpose -x -d 'What it is for'
 complete -c withlease -n '__withlease_at "" run' -l pty -x -a 'auto always never' -d 'Give the command a terminal of its own'
@@ -161,12 +168,16 @@ complete -c withlease -n '__withlease_at "" run' -s v -l verbose -d 'Say what is
 
 # Flags of the other verbs
 complete -c withlease -n '__withlease_at release grant revoke "supervisor start" "supervisor stop"' -l force -d 'Whoever holds or decides'
+complete -c withlease -n '__withlease_at claim claim,0 claim,1' -l for -x -a '30s 90s 5m 30m 2h' -d 'Until that time has passed'
+complete -c withlease -n '__withlease_at ask' -l message -x -d 'What the holder is told'
+complete -c withlease -n '__withlease_at release' -l if -x -d 'Only while it is this lease: a token or a fence'
+complete -c withlease -n '__withlease_at release' -l dry-run -d 'Show what would be ended, and end nothing'
 complete -c withlease -n '__withlease_at release' -l kill -d 'End the processes that hold it although their wrapper is gone'
 complete -c withlease -n '__withlease_at release "upgrade begin"' -l reason -x -d 'Why'
 complete -c withlease -n '__withlease_at grant' -l unblock -x -d 'Let it through an upgrade, and why'
 complete -c withlease -n '__withlease_at "supervisor start"' -l pid -x -d 'The process that shows that the supervisor is there'
 complete -c withlease -n '__withlease_at "upgrade begin"' -l to -x -d 'The version that it is upgraded to'
-complete -c withlease -n '__withlease_at "upgrade begin"' -l until -x -a '30m 2h 8h 24h' -d 'When it is over at the latest'
+complete -c withlease -n '__withlease_at extend "upgrade begin"' -l until -x -a '30m 2h 8h 24h' -d 'When it is over at the latest'
 complete -c withlease -n '__withlease_at history stats timeline' -l since -x -a '1h 24h 7d 30d' -d 'How far back'
 complete -c withlease -n '__withlease_at history' -l last -x -d 'No more than the newest N'
 complete -c withlease -n '__withlease_at timeline' -l svg -r -F -d 'Draw a picture there'

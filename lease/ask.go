@@ -54,7 +54,7 @@ func (b *Base) Ask(ctx context.Context, res string, by state.Party, message stri
 	if err := CheckName(res); err != nil {
 		return asked, err
 	}
-	l, err := b.Store.Lock(ctx)
+	l, err := b.lockThere(ctx, res)
 	if err != nil {
 		return asked, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -145,7 +146,7 @@ func (b *Base) free(ctx context.Context, res string, which []Mark, may func(*cha
 	if err := CheckName(res); err != nil {
 		return err
 	}
-	l, err := b.Store.Lock(ctx)
+	l, err := b.lockThere(ctx, res)
 	if err != nil {
 		return err
 	}
@@ -176,6 +177,16 @@ func (b *Base) free(ctx context.Context, res string, which []Mark, may func(*cha
 	}
 	discard(c.trash(res))
 	return nil
+}
+
+// lockThere takes the lock to change a lease that must be there: where nothing
+// was ever claimed the error is a *DirError that wraps ErrNotHeld.
+func (b *Base) lockThere(ctx context.Context, res string) (*state.Locked, error) {
+	l, err := b.Store.Lock(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &DirError{Resource: res, Path: b.path(res), Err: ErrNotHeld}
+	}
+	return l, err
 }
 
 // Members are the processes of the run that holds s: its wrapper, its command,

@@ -131,7 +131,7 @@ func (b *Base) Extend(ctx context.Context, res string, who state.Party, until ti
 	if err := CheckName(res); err != nil {
 		return t, err
 	}
-	l, err := b.Store.Lock(ctx)
+	l, err := b.lockThere(ctx, res)
 	if err != nil {
 		return t, err
 	}

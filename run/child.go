@@ -78,7 +78,7 @@ func (r *run) shared() (Exit, error) {
 	if c.endsWithin(shortRun) {
 		return exitOf(c.wait()), nil
 	}
-	keeper := r.keepLease(func() { r.endShared(c) })
+	keeper := r.keepLease(func() { r.endShared(c) }, func() {}) // the streams are the command's alone
 	ws := c.wait()
 	if keeper.stop() != nil {
 		return Exit{Code: ExitLost}, nil

@@ -22,6 +22,7 @@ type copier struct {
 	gone    chan struct{} // closed when the user's terminal is gone
 	once    sync.Once
 	flush   chan chan struct{}
+	bells   atomic.Int32 // to be rung
 }
 
 // A read of a terminal's master returns at most 4 KiB nearly always; a larger
@@ -75,6 +76,14 @@ func (c *copier) drain() {
 	c.flush <- shown
 	unix.Write(c.wakeOut[1], []byte{1})
 	<-shown
+}
+
+// ring rings the user's bell when the command writes nothing for a moment: not
+// in the middle of a sequence of its own, where the byte would mean another
+// thing.
+func (c *copier) ring() {
+	c.bells.Add(1)
+	unix.Write(c.wakeOut[1], []byte{1})
 }
 
 // finish copies what is left, and ends both directions.
@@ -193,7 +202,7 @@ func (c *copier) more(closed, ending bool) (bool, error) {
 	case shown = <-c.flush:
 	default:
 	}
-	if ending || shown != nil {
+	if ending || shown != nil || c.bells.Load() > 0 {
 		timeout = 0
 	}
 	fds := []unix.PollFd{{Fd: int32(c.t.master), Events: unix.POLLIN}, {Fd: int32(c.wakeOut[0]), Events: unix.POLLIN}}
@@ -207,6 +216,9 @@ func (c *copier) more(closed, ending bool) (bool, error) {
 		drainPipe(c.wakeOut[0])
 	}
 	more := fds[0].Revents != 0
+	for ; !more && c.bells.Load() > 0; c.bells.Add(-1) {
+		c.show([]byte{'\a'})
+	}
 	switch {
 	case shown == nil:
 	case more: // not all is shown yet: ask again

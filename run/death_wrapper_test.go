@@ -248,7 +248,7 @@ func TestC52_LostWhileStopped(t *testing.T) {
 				pid := s.pidIn("pid")
 				unix.Kill(pid, unix.SIGSTOP)
 				s.stopped(pid)
-				s.run(s.withlease("release", "--force", "r")).exits(0)
+				s.run(s.withlease("release", "--force", "--reason", "test", "r")).exits(0)
 				s.run(s.withlease("-n", "r", "--", "true")).exits(0) // it was forced: the next has it at once
 				p.exits(123)
 				if !strings.Contains(p.stderr(), "the lease was lost") {
@@ -271,7 +271,7 @@ func TestC52_LossIsNoticedAtOnce(t *testing.T) {
 		for range 10 {
 			p := s.start(s.withlease(pty, "--ttl=600s", "r", "--", "sleep", "300"))
 			s.eventually("the command runs", func() bool { return s.childOf("r") > 0 })
-			s.run(s.withlease("release", "--force", "r")).exits(0)
+			s.run(s.withlease("release", "--force", "--reason", "test", "r")).exits(0)
 			p.exits(123)
 		}
 	})

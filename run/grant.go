@@ -204,7 +204,9 @@ func (s *Session) SupervisorStop(force bool) Exit {
 }
 
 // SupervisorStatus shows who decides: 0 when somebody does, 1 when nobody.
-func (s *Session) SupervisorStatus() Exit {
+func (s *Session) SupervisorStatus() Exit { return s.answer(s.supervisorStatus) }
+
+func (s *Session) supervisorStatus() Exit {
 	v, done, err := s.look()
 	if err != nil {
 		return s.failed(err)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"withlease/lease"
 	"withlease/signals"
 )
 
@@ -27,6 +28,7 @@ type ptyRun struct {
 	monitor int // its pid
 	hup     chan struct{}
 	ends    chan struct{} // the lease is lost
+	asked   chan struct{} // somebody asks for it
 	events  chan message
 	keeper  *keeper
 	front   bool           // the command has its terminal's foreground
@@ -46,7 +48,7 @@ func (r *run) inPTY() (exit Exit, err error) {
 	}
 	defer t.close()
 	defer t.restore() // on every way out, a panic's included
-	p := &ptyRun{run: r, t: t, hup: make(chan struct{}, 1), ends: make(chan struct{}, 1), events: make(chan message)}
+	p := &ptyRun{run: r, t: t, hup: make(chan struct{}, 1), ends: make(chan struct{}, 1), asked: make(chan struct{}, lease.MaxAsks), events: make(chan message)}
 	if err := p.start(); err != nil {
 		return Exit{}, err
 	}
@@ -172,7 +174,7 @@ func (p *ptyRun) follow() (Exit, error) {
 			p.events <- m
 		}
 	}()
-	p.keeper = p.keepLease(func() { p.ends <- struct{}{} }) // once
+	p.keeper = p.keepLease(func() { p.ends <- struct{}{} }, p.ask) // ends: once
 	if p.front {
 		p.toFront()
 	}
@@ -213,6 +215,8 @@ func (p *ptyRun) follow() (Exit, error) {
 			}
 		case <-p.ends:
 			p.link.send(msgEnd, int(unix.SIGTERM))
+		case <-p.asked:
+			p.copy.ring()
 		case <-p.hup:
 			hangUp()
 		case <-gone:
@@ -223,6 +227,18 @@ func (p *ptyRun) follow() (Exit, error) {
 		case <-cont: // continued, perhaps into the foreground
 			p.toFront()
 		}
+	}
+}
+
+// ask has the terminal's bell rung. Where there is none it would be a byte of
+// the output.
+func (p *ptyRun) ask() {
+	if p.t.user == nil {
+		return
+	}
+	select {
+	case p.asked <- struct{}{}:
+	default: // it rings enough
 	}
 }
 

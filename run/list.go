@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,8 +38,24 @@ func (s *Session) look() (*snapshot, func(), error) {
 	return v, l.Unlock, nil
 }
 
+// answer collects what show prints and writes it when the lock is given back:
+// whoever pages it may take his time, and every claim would wait for him.
+func (s *Session) answer(show func() Exit) Exit {
+	out := s.Stdout
+	var text bytes.Buffer
+	s.Stdout = &text
+	exit := show()
+	s.Stdout = out
+	if _, err := out.Write(text.Bytes()); err != nil {
+		return s.failed(err)
+	}
+	return exit
+}
+
 // List shows every lease, oldest first.
-func (s *Session) List() Exit {
+func (s *Session) List() Exit { return s.answer(s.list) }
+
+func (s *Session) list() Exit {
 	v, done, err := s.look()
 	if err != nil {
 		return s.failed(err)
@@ -60,12 +77,34 @@ func (s *Session) List() Exit {
 		return s.wrote(writeJSON(s.Stdout, doc), v.bad)
 	}
 	for _, h := range held {
-		fmt.Fprintln(s.Stdout, leaseRow(h, v.now))
+		s.printLease(h, v.now)
 	}
 	if len(held) == 0 && v.bad == nil {
 		say(s.Stderr, "nothing is held in %s", show(string(v.base.Leases)))
 	}
 	return s.wrote(nil, v.bad)
+}
+
+// printLease shows a lease on a line, and below it what its holder should know.
+func (s *Session) printLease(h lease.Sight, now time.Time) {
+	fmt.Fprintln(s.Stdout, leaseRow(h, now))
+	if left, soon := endsSoon(h, now); soon && h.Party().Same(s.Party()) {
+		fmt.Fprintf(s.Stdout, "  ends in %s: withlease extend %s 30m\n", ago(left), h.Resource)
+	}
+	for _, a := range h.Asks {
+		text := fmt.Sprintf("  asked by %s %s ago", who(a.By, 0), ago(now.Sub(a.At)))
+		if a.Message != "" {
+			text += ": " + show(a.Message)
+		}
+		fmt.Fprintln(s.Stdout, text)
+	}
+}
+
+// endsSoon says whether a claim is in the last 5 minutes of its time, or in the
+// last tenth.
+func endsSoon(h lease.Sight, now time.Time) (left time.Duration, soon bool) {
+	left = h.Until().Sub(now)
+	return left, h.Held && left > 0 && left <= max(5*time.Minute, h.Until().Sub(h.Holder.SinceTime())/10)
 }
 
 // leaseRow is a lease on one line.
@@ -76,12 +115,16 @@ func leaseRow(h lease.Sight, now time.Time) string {
 		return fmt.Sprintf("%s  crashed: free for the next claim; was %s", label, heldBy(h, now))
 	case lease.Abandoned:
 		return fmt.Sprintf("%s  an abandoned claim: free for the next", label)
+	case lease.Ended:
+		return fmt.Sprintf("%s  ended %s ago: free for the next claim; was %s", label, ago(now.Sub(h.Until())), heldBy(h, now))
 	}
 	return fmt.Sprintf("%s  %s", label, heldBy(h, now))
 }
 
 // Status shows one resource: 0 when it is free, 1 when it is held.
-func (s *Session) Status(res string) Exit {
+func (s *Session) Status(res string) Exit { return s.answer(func() Exit { return s.showStatus(res) }) }
+
+func (s *Session) showStatus(res string) Exit {
 	v, done, err := s.look()
 	if err != nil {
 		return s.failed(err)
@@ -111,7 +154,7 @@ func (s *Session) Status(res string) Exit {
 	if !h.Held && h.Kind == lease.Free {
 		fmt.Fprintf(s.Stdout, "%s  free\n", res)
 	} else {
-		fmt.Fprintln(s.Stdout, leaseRow(h, v.now))
+		s.printLease(h, v.now)
 	}
 	if p := h.Process; p != nil && h.Held {
 		fmt.Fprintf(s.Stdout, "  run: pid %d on %s, fence %d, renewed %s ago: %s\n",
@@ -227,7 +270,9 @@ func (q queues) needsBoth(p state.Party, a, b string) bool {
 
 // Queue shows the grants and the lines of one resource, or of all that have
 // any.
-func (s *Session) Queue(res string) Exit {
+func (s *Session) Queue(res string) Exit { return s.answer(func() Exit { return s.queue(res) }) }
+
+func (s *Session) queue(res string) Exit {
 	b, err := s.Base()
 	if err != nil {
 		return s.failed(err)
@@ -259,11 +304,11 @@ func (s *Session) Queue(res string) Exit {
 		q.Expected = past.expected(h, v.now)
 		doc.Queues = append(doc.Queues, q)
 		if !s.JSON {
-			head := n + "  free"
 			if h.Held {
-				head = leaseRow(h, v.now)
+				s.printLease(h, v.now)
+			} else {
+				fmt.Fprintf(s.Stdout, "%s  free\n", n)
 			}
-			fmt.Fprintln(s.Stdout, head)
 			s.printExpected(q)
 			s.printQueue(v, q, line)
 		}
@@ -319,6 +364,11 @@ func (s *Session) printSupervisor(v *snapshot) {
 
 // failed is the end of a verb that could not do its work.
 func (s *Session) failed(err error) Exit {
+	var no refusal
+	if errors.As(err, &no) {
+		say(s.Stderr, "%s", string(no)) // in our own words already
+		return Exit{Code: ExitRefused}
+	}
 	say(s.Stderr, "%s", Explain(err))
 	return Exit{Code: verbCode(err)}
 }

@@ -143,6 +143,7 @@ func holderPieces(s lease.Sight, now time.Time) []piece {
 		{text: p.label, least: cutTo(p.label, 8), rank: 2, keep: 8},
 		{text: p.details, short: details, rank: 10},
 		{text: p.since, least: strings.TrimPrefix(p.since, " for"), rank: 3},
+		{text: p.until, rank: 6},
 		{text: p.purpose, rank: 11, keep: 14},
 		{text: p.problem, rank: 6, keep: 14},
 		{text: p.orphaned, rank: 6, keep: 20},

@@ -10,7 +10,7 @@ import (
 
 // keeper renews the lease while the command runs, a third of its ttl apart, and
 // has the command ended when the lease is lost. A force is heard of at once,
-// through the witness.
+// through the witness, and so is an ask.
 type keeper struct {
 	*run
 	end    func() // ends the command
@@ -22,13 +22,13 @@ type keeper struct {
 	loss    error
 }
 
-func (r *run) keepLease(end func()) *keeper {
+func (r *run) keepLease(end func(), asked func()) *keeper {
 	k := &keeper{run: r, end: end}
 	r.lease.NoteForks()
 	k.mu.Lock()
 	k.timer = time.AfterFunc(r.TTL/3, k.renew)
 	k.mu.Unlock()
-	r.lease.Watch(k.lost)
+	r.lease.Watch(k.lost, func(lease.Ask) { asked() })
 	return k
 }
 

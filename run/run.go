@@ -24,6 +24,7 @@ type Command struct {
 	NoWait       bool
 	Wait         time.Duration // how long to wait; 0: as long as it takes
 	KeepPlace    time.Duration
+	KeepOnFail   time.Duration // how long the lease stays when the command fails; 0: not
 	Ticket       string
 	Purpose      string
 	PTY          string // auto, always, never
@@ -64,7 +65,7 @@ func (c *Command) check(s *Session) error {
 		flag  string
 		value time.Duration
 		zero  bool
-	}{{"--wait", c.Wait, true}, {"--keep-place", c.KeepPlace, true}, {"--ttl", c.TTL, false}, {"--grace", c.Grace, true}} {
+	}{{"--wait", c.Wait, true}, {"--keep-place", c.KeepPlace, true}, {"--keep-on-fail", c.KeepOnFail, true}, {"--ttl", c.TTL, false}, {"--grace", c.Grace, true}} {
 		if d.value < 0 || d.value == 0 && !d.zero {
 			return usage("%s=%v: a duration greater than 0 is needed, like 90s or 5m", d.flag, d.value)
 		}
@@ -325,18 +326,37 @@ func (r *run) release(exit Exit, err error) {
 	if errors.Is(err, errMonitor) {
 		return // the command may live: the witness decides
 	}
-	releaseErr := r.lease.Release(soon(), outcome)
+	var releaseErr error
+	stays := r.KeepOnFail > 0 && err == nil && exit.Code != 0 && r.status.Outcome != "lost"
+	if stays {
+		releaseErr = r.stay(outcome)
+	} else {
+		releaseErr = r.lease.Release(soon(), outcome)
+	}
 	var lost *lease.LostError
 	if errors.As(releaseErr, &lost) {
 		r.reportLoss(lost)
 	} else if releaseErr != nil {
 		say(r.Stderr, "the lease could not be given back: %s; the next who claims it takes it over", Explain(releaseErr))
-	} else if r.Verbose {
+	} else if r.Verbose && !stays {
 		say(r.Stderr, "released %s", strings.Join(r.Resources, " and "))
 	}
 	for _, w := range r.lease.Warned {
 		say(r.Stderr, "%s", Explain(w))
 	}
+}
+
+// stay keeps the lease for a while, so that what the command has left can be
+// looked at. It is said even by a quiet run: others wait for it.
+func (r *run) stay(outcome lease.Outcome) error {
+	kept, until, err := r.lease.Stay(soon(), r.KeepOnFail, outcome)
+	for _, res := range kept {
+		say(r.Stderr, "%s stays yours until %s since the command failed (%s); give it back with: withlease release %s", res, clock(until, r.Now()), outcome, res)
+	}
+	if len(kept) > 0 {
+		r.status.HeldUntil = &until
+	}
+	return err
 }
 
 // fail is withlease's own failure.

@@ -27,6 +27,8 @@ type Status struct {
 	Token       string   `json:"token,omitempty"`
 	Fences      []int64  `json:"fences,omitempty"`
 	Error       string   `json:"error,omitempty"`
+	// HeldUntil is how long the lease stays since the command failed.
+	HeldUntil *time.Time `json:"heldUntil,omitempty"`
 
 	// Of a run that didn't get the lease.
 	Resource string        `json:"resource,omitempty"`

@@ -258,7 +258,7 @@ func TestC36_LostWhileStopped(t *testing.T) {
 		x.line(w + `sh -c 'echo u""p; while :; do echo x >>steps; done'`)
 		x.isUp()
 		x.stops()
-		x.run(x.withlease("--name", "somebody", "release", "--force", "r")).exits(0)
+		x.run(x.withlease("--name", "somebody", "release", "--force", "--reason", "test", "r")).exits(0)
 		steps := slurp(x.path("steps"))
 		x.line("fg")
 		if out := x.ready(); !strings.Contains(out, "withlease: the lease was lost: r was taken away") {

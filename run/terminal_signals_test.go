@@ -216,7 +216,7 @@ func (s *scene) hold() (letGo func()) {
 	s.run(s.withlease("claim", "r")).exits(0)
 	return func() {
 		s.Helper()
-		s.run(s.withlease("--name", "somebody", "release", "--force", "r")).exits(0)
+		s.run(s.withlease("--name", "somebody", "release", "--force", "--reason", "test", "r")).exits(0)
 	}
 }
 

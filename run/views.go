@@ -36,7 +36,7 @@ func (v PartyView) party() state.Party {
 type HeldView struct {
 	Resource       string        `json:"resource"`
 	Held           bool          `json:"held"`
-	State          string        `json:"state"` // free, running, orphaned, recorded, claiming, foreign, odd, crashed, abandoned
+	State          string        `json:"state"` // free, running, orphaned, recorded, claiming, foreign, odd, crashed, abandoned, ended
 	Holder         string        `json:"holder,omitempty"`
 	Party          PartyView     `json:"party,omitzero"`
 	Purpose        string        `json:"purpose,omitempty"`
@@ -49,18 +49,27 @@ type HeldView struct {
 	Command        []string      `json:"command,omitempty"`
 	Token          string        `json:"token,omitempty"`
 	Fence          int64         `json:"fence,omitempty"`
+	Until          *time.Time    `json:"until,omitempty"`
+	Asks           []AskView     `json:"asks,omitempty"`
 	Orphans        []ProcessView `json:"orphans,omitempty"`
 	Problem        string        `json:"problem,omitempty"`
 	Expected       *ExpectedView `json:"expected,omitempty"` // of status and queue
 }
 
-// ProcessView is a process that holds an orphaned lease.
+// AskView is somebody's ask for a lease.
+type AskView struct {
+	By      PartyView `json:"by"`
+	At      time.Time `json:"at"`
+	Message string    `json:"message,omitempty"`
+}
+
+// ProcessView is a process that holds a lease.
 type ProcessView struct {
 	PID     int    `json:"pid"`
 	Command string `json:"command,omitempty"`
 }
 
-var kindNames = [...]string{"free", "running", "orphaned", "recorded", "claiming", "foreign", "odd", "crashed", "abandoned"}
+var kindNames = [...]string{"free", "running", "orphaned", "recorded", "claiming", "foreign", "odd", "crashed", "abandoned", "ended"}
 
 func kindName(s lease.Sight) string {
 	if s.Kind == lease.Running && s.WrapperGone() {
@@ -82,7 +91,14 @@ func heldView(s lease.Sight) HeldView {
 		v.Renewed = &s.Renewed
 	}
 	if p := s.Process; p != nil {
-		v.PID, v.Command, v.Token, v.Fence = p.PID, p.Command, p.Token, p.Fence
+		v.PID, v.Command = p.PID, p.Command
+	}
+	v.Token, v.Fence = s.Mark().Token, s.Mark().Fence
+	if until := s.Until(); !until.IsZero() {
+		v.Until = &until
+	}
+	for _, a := range s.Asks {
+		v.Asks = append(v.Asks, AskView{partyView(a.By), a.At, a.Message})
 	}
 	if v.State == "orphaned" {
 		for _, m := range s.Members() {

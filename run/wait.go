@@ -93,7 +93,7 @@ func nextLine(waited time.Duration) time.Duration {
 // said with the next line that is due, unless the one ahead is another: in a
 // long queue it moves all the time.
 func changeKey(b *lease.Blocked) string {
-	key := fmt.Sprint(b.Sight.Held, kindName(b.Sight), b.Sight.Holder, b.Gone, b.RestartUntil, b.Sight.Problem, b.Behind.Number)
+	key := fmt.Sprint(b.Sight.Held, kindName(b.Sight), b.Sight.Holder, b.Gone, b.RestartUntil, b.Sight.Problem, b.Behind.Number, b.Sight.Until())
 	if b.Refused != nil {
 		key += b.Refused.Ahead + fmt.Sprint(b.Refused.Position)
 	}

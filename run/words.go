@@ -82,6 +82,15 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
+// clock is a time to come, with its day where that is another one.
+func clock(t, now time.Time) string {
+	t, now = t.Local(), now.Local()
+	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
+		return t.Format("15:04")
+	}
+	return t.Format("2006-01-02 15:04")
+}
+
 // who is a party for a line: its name, and what tells it from others.
 func who(p state.Party, pid int) string {
 	label := show(p.Label())
@@ -109,6 +118,7 @@ type heldParts struct {
 	label    string
 	details  string // who that is, in brackets
 	since    string // how long
+	until    string // when it ends on its own
 	purpose  string
 	problem  string
 	orphaned string
@@ -135,6 +145,9 @@ func partsOf(s lease.Sight, now time.Time) heldParts {
 	if since := s.Holder.SinceTime(); !since.IsZero() {
 		p.since = " for " + ago(now.Sub(since))
 	}
+	if until := s.Until(); until.After(now) {
+		p.until = fmt.Sprintf(", until %s (in %s)", clock(until, now), ago(until.Sub(now)))
+	}
 	if s.Holder.Purpose != "" {
 		p.purpose = ": " + showAt(s.Holder.Purpose, 80)
 	}
@@ -150,7 +163,7 @@ func partsOf(s lease.Sight, now time.Time) heldParts {
 // heldBy says who has a resource, for what, for how long.
 func heldBy(s lease.Sight, now time.Time) string {
 	p := partsOf(s, now)
-	return p.by + p.label + p.details + p.since + p.purpose + p.problem + p.orphaned
+	return p.by + p.label + p.details + p.since + p.until + p.purpose + p.problem + p.orphaned
 }
 
 // orphaned says which processes hold a lease whose wrapper is gone.
