@@ -59,7 +59,7 @@ faults: tools
 install: build
 	install -d $(bin) $(share)/man/man1 $(share)/man/man5 \
 		$(share)/bash-completion/completions $(share)/zsh/site-functions $(share)/fish/vendor_completions.d \
-		$(share)/doc/withlease
+		$(share)/doc/withlease $(DESTDIR)$(PREFIX)/include
 	install -m 755 withlease $(bin)/withlease
 	install -m 644 man/withlease.1 $(share)/man/man1/
 	install -m 644 man/withlease-files.5 $(share)/man/man5/
@@ -67,12 +67,13 @@ install: build
 	install -m 644 completions/_withlease $(share)/zsh/site-functions/_withlease
 	install -m 644 completions/withlease.fish $(share)/fish/vendor_completions.d/withlease.fish
 	install -m 644 README.md CHANGELOG.md LICENSE $(share)/doc/withlease/
+	install -m 644 scripts/withlease.mk $(DESTDIR)$(PREFIX)/include/withlease.mk
 	install -m 755 scripts/lab-lock.sh $(share)/doc/withlease/lab-lock.sh
 
 uninstall:
 	rm -f $(bin)/withlease $(share)/man/man1/withlease.1 $(share)/man/man5/withlease-files.5 \
 		$(share)/bash-completion/completions/withlease.bash $(share)/zsh/site-functions/_withlease \
-		$(share)/fish/vendor_completions.d/withlease.fish
+		$(share)/fish/vendor_completions.d/withlease.fish $(DESTDIR)$(PREFIX)/include/withlease.mk
 	rm -rf $(share)/doc/withlease
 
 clean:

@@ -98,6 +98,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("LEASES", filepath.Join(e.WorkDir, "base", "leases"))
 			e.Setenv("HOST", host)
 			e.Setenv("LABLOCK", filepath.Join(root, "scripts", "lab-lock.sh"))
+			e.Setenv("MKFILE", filepath.Join(root, "scripts", "withlease.mk"))
 			e.Values[jobsKey{}] = map[string]*job{}
 			return nil
 		},
