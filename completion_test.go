@@ -197,8 +197,10 @@ func TestCompletionSyntax(t *testing.T) {
 		{"bash", "-n", "completions/withlease.bash"},
 		{"zsh", "-n", "completions/_withlease"},
 		{"fish", "-n", "completions/withlease.fish"},
+		{"zsh", "-n", "completions/init.zsh"},
+		{"fish", "-n", "completions/init.fish"},
 	} {
-		t.Run(c[0], func(t *testing.T) {
+		t.Run(c[2], func(t *testing.T) {
 			shelltest.Need(t, c[0])
 			if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil || len(out) > 0 {
 				t.Errorf("%q: %v\n%s", c, err, out)
@@ -207,7 +209,7 @@ func TestCompletionSyntax(t *testing.T) {
 	}
 	t.Run("shellcheck", func(t *testing.T) {
 		needTool(t, "shellcheck")
-		if out, err := exec.Command("shellcheck", "-s", "bash", "completions/withlease.bash", "completions/shelltest/driver.bash").CombinedOutput(); err != nil {
+		if out, err := exec.Command("shellcheck", "-s", "bash", "completions/withlease.bash", "completions/init.bash", "completions/shelltest/driver.bash").CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})

@@ -46,6 +46,7 @@ type cli struct {
 	Supervisor supervisorCmd `cmd:"" help:"Decide who may claim: start, stop, status."`
 	Upgrade    upgradeCmd    `cmd:"" help:"Hold an installation back while it is upgraded: begin, end."`
 	Completion completionCmd `cmd:"" help:"Print the completion script of a shell: bash, zsh, fish."`
+	Init       initCmd       `cmd:"" help:"Print what a shell evaluates as it starts: completion, and the prompt that shows what is held."`
 	Version    versionCmd    `cmd:"" help:"Show the version."`
 }
 
@@ -170,6 +171,10 @@ type upgradeCmd struct {
 }
 
 type completionCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"Whose: bash, zsh or fish."`
+}
+
+type initCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"Whose: bash, zsh or fish."`
 }
 
@@ -334,6 +339,8 @@ func dispatch(c *cli, verb string, command []string) int {
 		return s.UpgradeEnd(c.Upgrade.End.Target).Code
 	case "completion":
 		return s.Print(completions.Script(c.Completion.Shell)).Code
+	case "init":
+		return s.Print(completions.Init(c.Init.Shell)).Code
 	case "version":
 		fmt.Println(run.Version())
 	}

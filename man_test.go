@@ -202,7 +202,7 @@ func TestManualFollowsTheGrammar(t *testing.T) {
 		if name == "" {
 			name = "run"
 		}
-		if first, _, _ := strings.Cut(name, " "); first == "completion" {
+		if first, _, _ := strings.Cut(name, " "); first == "completion" || first == "init" {
 			name = first // the rest are its arguments
 		}
 		synopsis[name] = flags

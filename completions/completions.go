@@ -1,4 +1,5 @@
-// Package completions holds the completion scripts of the shells.
+// Package completions holds the completion scripts of the shells, and what
+// shows in their prompts.
 package completions
 
 import _ "embed"
@@ -11,6 +12,13 @@ var (
 	zsh string
 	//go:embed withlease.fish
 	fish string
+
+	//go:embed init.bash
+	initBash string
+	//go:embed init.zsh
+	initZsh string
+	//go:embed init.fish
+	initFish string
 )
 
 // Script is the script of a shell; empty for one that has none.
@@ -24,4 +32,11 @@ func Script(shell string) string {
 		return fish
 	}
 	return ""
+}
+
+// Init is what the start-up file of a shell evaluates: its completion script,
+// and the prompt that says what is held.
+func Init(shell string) string {
+	prompt := map[string]string{"bash": initBash, "zsh": initZsh, "fish": initFish}[shell]
+	return Script(shell) + prompt
 }

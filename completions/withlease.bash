@@ -113,7 +113,7 @@ _withlease_arg() {
     local n=${#args[@]}
     case $verb in
     '')
-        _withlease_words run list status queue history stats timeline claim extend release ask verify grant revoke supervisor upgrade completion version
+        _withlease_words run list status queue history stats timeline claim extend release ask verify grant revoke supervisor upgrade completion init version
         _withlease_reply < <(_withlease_names resources "$plain")
         ;;
     run | timeline)
@@ -152,7 +152,7 @@ _withlease_arg() {
     upgrade) _withlease_words begin end ;;
     'upgrade begin') if [[ n -eq 0 ]]; then _withlease_reply < <(_withlease_names resources "$plain"); fi ;;
     'upgrade end') if [[ n -eq 0 ]]; then _withlease_reply < <(_withlease_names upgrades "$plain"); fi ;;
-    completion) if [[ n -eq 0 ]]; then _withlease_words bash zsh fish; fi ;;
+    completion | init) if [[ n -eq 0 ]]; then _withlease_words bash zsh fish; fi ;;
     esac
 }
 
@@ -250,7 +250,7 @@ _withlease() {
         -*) ;;
         *)
             case $verb,$word in
-            ,run | ,list | ,status | ,queue | ,history | ,stats | ,timeline | ,claim | ,extend | ,release | ,ask | ,verify | ,grant | ,revoke | ,supervisor | ,upgrade | ,completion | ,version) verb=$word ;;
+            ,run | ,list | ,status | ,queue | ,history | ,stats | ,timeline | ,claim | ,extend | ,release | ,ask | ,verify | ,grant | ,revoke | ,supervisor | ,upgrade | ,completion | ,init | ,version) verb=$word ;;
             supervisor,start | supervisor,stop | supervisor,status | upgrade,begin | upgrade,end) verb+=" $word" ;;
             ,*) verb=run args=("$word") ;;
             *) args+=("$word") ;;
