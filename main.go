@@ -22,7 +22,7 @@ import (
 // environment are read where they are used: a bad one must not break `list`.
 type cli struct {
 	Dir         string `help:"Keep leases and state here (default: $$WITHLEASE_DIR, /var/lib/withlease, ~/.local/state/withlease)." placeholder:"DIR"`
-	JSON        bool   `name:"json" help:"Answer in JSON."`
+	JSON        bool   `name:"json" help:"Answer in JSON: list, status, queue, supervisor status; a run's refusal."`
 	Session     string `help:"The caller's session (default: $$WITHLEASE_SESSION, the coding agent's)." placeholder:"ID"`
 	HostSession string `help:"The session around it, which survives a restart." placeholder:"ID"`
 	Name        string `help:"The caller's name." placeholder:"NAME"`

@@ -136,7 +136,6 @@ func help(options kong.HelpOptions, ctx *kong.Context) error {
 		if sel == nil {
 			fmt.Fprint(ctx.Stdout, examples)
 		}
-		fmt.Fprintln(ctx.Stdout)
 		options.NoAppSummary = true
 	}
 	return kong.DefaultHelpPrinter(options, ctx)
