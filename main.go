@@ -47,6 +47,7 @@ type cli struct {
 	Upgrade    upgradeCmd    `cmd:"" help:"Hold an installation back while it is upgraded: begin, end."`
 	Completion completionCmd `cmd:"" help:"Print the completion script of a shell: bash, zsh, fish."`
 	Init       initCmd       `cmd:"" help:"Print what a shell evaluates as it starts: completion, and the prompt that shows what is held."`
+	Doctor     doctorCmd     `cmd:"" help:"Look whether all is well, and say what would mend it."`
 	Version    versionCmd    `cmd:"" help:"Show the version."`
 }
 
@@ -177,6 +178,7 @@ type completionCmd struct {
 type initCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"Whose: bash, zsh or fish."`
 }
+type doctorCmd struct{}
 
 type versionCmd struct{}
 
@@ -341,6 +343,8 @@ func dispatch(c *cli, verb string, command []string) int {
 		return s.Print(completions.Script(c.Completion.Shell)).Code
 	case "init":
 		return s.Print(completions.Init(c.Init.Shell)).Code
+	case "doctor":
+		return s.Doctor(completions.Script).Code
 	case "version":
 		fmt.Println(run.Version())
 	}

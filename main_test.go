@@ -125,6 +125,7 @@ func TestScript(t *testing.T) {
 //	waitline N RESOURCE             until so many are in its line
 //	oneline [PATTERN]               stderr is one line of withlease's, and matches
 //	printable stdout|stderr|FILE    no control character but the end of a line
+//	screen FILE                     no more than 24 lines
 //	json stdout|stderr|FILE WANT    the same members; <time>, <number>, <string> stand for any,
 //	                                and "member?" may be missing
 var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -137,6 +138,7 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"waitline":  cmdWaitLine,
 	"oneline":   cmdOneLine,
 	"printable": cmdPrintable,
+	"screen":    cmdScreen,
 	"json":      cmdJSON,
 }
 
@@ -316,6 +318,13 @@ func cmdPrintable(ts *testscript.TestScript, neg bool, args []string) {
 		if r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 || bidi || r == 0x2028 || r == 0x2029 {
 			ts.Fatalf("%s has %U at byte %d", args[0], r, i)
 		}
+	}
+}
+
+func cmdScreen(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, !neg && len(args) == 1, "screen FILE")
+	if n := strings.Count(ts.ReadFile(args[0]), "\n"); n > 24 {
+		ts.Fatalf("%s has %d lines, more than a screen", args[0], n)
 	}
 }
 

@@ -124,7 +124,7 @@ const usageLines = `Usage: withlease [FLAGS] RESOURCE... -- COMMAND [ARG...]
 `
 
 const shortUsage = usageLines + `
-Verbs: run list status queue history stats timeline claim extend release ask verify grant revoke supervisor upgrade completion init version
+Verbs: run list status queue history stats timeline claim extend release ask verify grant revoke supervisor upgrade completion init doctor version
 More:  withlease --help
 `
 

@@ -113,7 +113,7 @@ _withlease_arg() {
     local n=${#args[@]}
     case $verb in
     '')
-        _withlease_words run list status queue history stats timeline claim extend release ask verify grant revoke supervisor upgrade completion init version
+        _withlease_words run list status queue history stats timeline claim extend release ask verify grant revoke supervisor upgrade completion init doctor version
         _withlease_reply < <(_withlease_names resources "$plain")
         ;;
     run | timeline)
@@ -250,7 +250,7 @@ _withlease() {
         -*) ;;
         *)
             case $verb,$word in
-            ,run | ,list | ,status | ,queue | ,history | ,stats | ,timeline | ,claim | ,extend | ,release | ,ask | ,verify | ,grant | ,revoke | ,supervisor | ,upgrade | ,completion | ,init | ,version) verb=$word ;;
+            ,run | ,list | ,status | ,queue | ,history | ,stats | ,timeline | ,claim | ,extend | ,release | ,ask | ,verify | ,grant | ,revoke | ,supervisor | ,upgrade | ,completion | ,init | ,doctor | ,version) verb=$word ;;
             supervisor,start | supervisor,stop | supervisor,status | upgrade,begin | upgrade,end) verb+=" $word" ;;
             ,*) verb=run args=("$word") ;;
             *) args+=("$word") ;;

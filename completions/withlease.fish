@@ -29,7 +29,7 @@ function __withlease_parse --no-scope-shadowing
             case '-*'
             case '*'
                 switch "$verb:$word"
-                    case :run :list :status :queue :history :stats :timeline :claim :extend :release :ask :verify :grant :revoke :supervisor :upgrade :completion :init :version
+                    case :run :list :status :queue :history :stats :timeline :claim :extend :release :ask :verify :grant :revoke :supervisor :upgrade :completion :init :doctor :version
                         set verb $word
                     case supervisor:start supervisor:stop supervisor:status upgrade:begin upgrade:end
                         set verb "$verb $word"
@@ -119,6 +119,7 @@ complete -c withlease -n '__withlease_at ""' -a supervisor -d 'Decide who may cl
 complete -c withlease -n '__withlease_at ""' -a upgrade -d 'Hold an installation back while it is upgraded'
 complete -c withlease -n '__withlease_at ""' -a completion -d 'Print the completion script of a shell'
 complete -c withlease -n '__withlease_at ""' -a init -d 'Print what a shell evaluates as it starts'
+complete -c withlease -n '__withlease_at ""' -a doctor -d 'Look whether all is well'
 complete -c withlease -n '__withlease_at ""' -a version -d 'Show the version'
 complete -c withlease -n '__withlease_at run; and not __withlease_at run,0' -a '--' -d 'The command follows'
 complete -c withlease -n '__withlease_at run timeline status,0 history,0 stats,0 claim,0 grant,0 "upgrade begin,0"' -k -a '(__withlease_names resources)'

@@ -132,10 +132,7 @@ func (c *change) line(res string) ([]int64, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		text, json := strings.CutSuffix(name, ".json")
-		n, err := strconv.ParseInt(strings.TrimPrefix(text, "."), 10, 64)
-		_, there := slices.BinarySearch(ns, n)
-		if name == ".new.json" || err == nil && (name[0] == '.' || json && !there) {
+		if halfMade(name, ns) {
 			unix.Unlink(filepath.Join(c.queue(res), name))
 		}
 	}

@@ -320,10 +320,14 @@ func (s *Session) queue(res string) Exit {
 		say(s.Stderr, "nobody waits, and nothing is granted")
 	}
 	for _, c := range lease.Crossed(v.st, v.now, doc.needsBoth) {
-		fmt.Fprintf(s.Stdout, "blocked: %s and %s were granted %s and %s in different orders, and wait for each other: grant both in one (withlease grant %s,%s PARTY)\n",
-			show(c.A.Label()), show(c.B.Label()), c.First, c.Second, c.First, c.Second)
+		fmt.Fprintf(s.Stdout, "blocked: %s: grant both in one (withlease grant %s,%s PARTY)\n", crossed(c), c.First, c.Second)
 	}
 	return s.wrote(nil, v.bad)
+}
+
+// crossed says which grants block each other.
+func crossed(c lease.Cross) string {
+	return fmt.Sprintf("%s and %s were granted %s and %s in different orders, and wait for each other", show(c.A.Label()), show(c.B.Label()), c.First, c.Second)
 }
 
 // queued are the resources with a line, a grant or an upgrade.

@@ -74,10 +74,12 @@ func (s *Session) login() string {
 // coding agent whose session this is. Without a session it is a person, named
 // by the login.
 func (s *Session) Party() state.Party {
+	session, _ := s.session()
+	name, _ := s.name()
 	p := state.Party{
-		Session:     first(s.Session, s.Getenv("WITHLEASE_SESSION"), s.Getenv("CLAUDE_CODE_SESSION_ID")),
+		Session:     session,
 		HostSession: first(s.HostSession, s.Getenv("WITHLEASE_HOST_SESSION"), s.Getenv("CLAUDE_CODE_HOST_SESSION_ID")),
-		Name:        first(s.Name, s.Getenv("WITHLEASE_NAME"), s.Getenv("CLAUDE_CODE_SESSION_NAME")),
+		Name:        name,
 		Person:      first(s.Person, s.Getenv("WITHLEASE_PERSON")),
 		Team:        first(s.Team, s.Getenv("WITHLEASE_TEAM")),
 		Host:        s.hostname(),
@@ -86,6 +88,29 @@ func (s *Session) Party() state.Party {
 		p.Name = s.login()
 	}
 	return p
+}
+
+// session is the caller's session, and what names it.
+func (s *Session) session() (id, from string) {
+	return s.said(s.Flags.Session, "--session", "WITHLEASE_SESSION", "CLAUDE_CODE_SESSION_ID")
+}
+
+// name is the caller's name, where it has another than its login.
+func (s *Session) name() (name, from string) {
+	return s.said(s.Flags.Name, "--name", "WITHLEASE_NAME", "CLAUDE_CODE_SESSION_NAME")
+}
+
+// said is what a flag says, or the first variable that says something.
+func (s *Session) said(value, flag string, variables ...string) (said, from string) {
+	if value != "" {
+		return value, flag
+	}
+	for _, v := range variables {
+		if value = s.Getenv(v); value != "" {
+			return value, "$" + v
+		}
+	}
+	return "", ""
 }
 
 // Holder is the caller as a record names it.
@@ -124,44 +149,49 @@ func (s *Session) warnPublic(b *lease.Base) {
 }
 
 func (s *Session) base() (*lease.Base, error) {
-	dir := first(s.Dir, s.Getenv("WITHLEASE_DIR"))
+	b, _, err := s.place()
+	return b, err
+}
+
+// place is Base, and what says so.
+func (s *Session) place() (b *lease.Base, from string, err error) {
+	dir, from := s.said(s.Dir, "--dir", "WITHLEASE_DIR")
 	leases, stateDir := s.Getenv("WITHLEASE_LEASE_DIR"), s.Getenv("WITHLEASE_STATE_DIR")
 	if dir == "" && (leases == "" || stateDir == "") {
-		var err error
-		if dir, err = s.defaultDir(); err != nil {
-			return nil, err
+		if dir, from, err = s.defaultDir(); err != nil {
+			return nil, "", err
 		}
 	}
 	if dir == "" {
-		dir = stateDir
+		dir, from = stateDir, "$WITHLEASE_STATE_DIR"
 	}
 	leases, stateDir = first(leases, filepath.Join(dir, "leases")), first(stateDir, dir)
 	for _, d := range []*string{&dir, &leases, &stateDir} {
 		abs, err := filepath.Abs(*d)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		*d = abs
 	}
-	return lease.Open(dir, leases, stateDir), nil
+	return lease.Open(dir, leases, stateDir), from, nil
 }
 
-func (s *Session) defaultDir() (string, error) {
+func (s *Session) defaultDir() (dir, from string, err error) {
 	if st, err := os.Stat(machineDir); err == nil && st.IsDir() && unix.Access(machineDir, unix.W_OK) == nil {
-		return machineDir, nil
+		return machineDir, "the machine's", nil
 	}
 	if x := s.Getenv("XDG_STATE_HOME"); filepath.IsAbs(x) { // a relative one is ignored, as the XDG specification says
-		return filepath.Join(x, "withlease"), nil
+		return filepath.Join(x, "withlease"), "$XDG_STATE_HOME", nil
 	}
 	h := s.Getenv("HOME")
 	if filepath.IsAbs(h) {
-		return filepath.Join(h, ".local", "state", "withlease"), nil
+		return filepath.Join(h, ".local", "state", "withlease"), "$HOME", nil
 	}
 	wrong := "is not set"
 	if h != "" { // it would be another place in every directory
 		wrong = fmt.Sprintf("is %s, no absolute path", show(h))
 	}
-	return "", usage("no place for the leases: $HOME %s; set it, or name a directory with --dir or $WITHLEASE_DIR", wrong)
+	return "", "", usage("no place for the leases: $HOME %s; set it, or name a directory with --dir or $WITHLEASE_DIR", wrong)
 }
 
 // lockPatience is how long a verb waits for the lock, which is held for

@@ -174,6 +174,15 @@ func orphaned(s lease.Sight) string {
 	if s.Kind != lease.Orphaned && !s.WrapperGone() {
 		return ""
 	}
+	procs := members(s)
+	if procs == "" {
+		return "its wrapper is gone, and a process that can't be seen from here still holds it"
+	}
+	return fmt.Sprintf("its wrapper is gone, still running: %s (withlease release --kill %s ends them)", procs, s.Resource)
+}
+
+// members names a few processes of a run; empty when none can be seen.
+func members(s lease.Sight) string {
 	var procs []string
 	for _, m := range s.Members() {
 		if len(procs) == 3 {
@@ -182,10 +191,7 @@ func orphaned(s lease.Sight) string {
 		}
 		procs = append(procs, fmt.Sprintf("%d %s", m.PID.PID, showAt(m.Command, 40)))
 	}
-	if len(procs) == 0 {
-		return "its wrapper is gone, and a process that can't be seen from here still holds it"
-	}
-	return fmt.Sprintf("its wrapper is gone, still running: %s (withlease release --kill %s ends them)", strings.Join(procs, ", "), s.Resource)
+	return strings.Join(procs, ", ")
 }
 
 // waitLine is the state of a wait: who blocks it, what else is known of that

@@ -60,7 +60,7 @@ type identity struct {
 
 // Paths of the store's files.
 func (s *Store) Path() string     { return filepath.Join(s.Dir, "state.json") }
-func (s *Store) lockPath() string { return filepath.Join(s.Dir, "state.lock") }
+func (s *Store) LockPath() string { return filepath.Join(s.Dir, "state.lock") }
 func (s *Store) Events() string   { return filepath.Join(s.Dir, "events.jsonl") }
 
 // Locked is the store while its lock is held. It must be given back with
@@ -86,10 +86,16 @@ func (s *Store) Lock(ctx context.Context) (*Locked, error) {
 func (s *Store) Look(ctx context.Context) (*Locked, error) {
 	l, err := s.acquire(ctx, unix.LOCK_SH)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrNotExist) {
-		s.doubt()
-		return &Locked{Store: s}, nil
+		return s.Unlocked(), nil
 	}
 	return l, err
+}
+
+// Unlocked is a look without the lock: nothing is made for it, and what it reads
+// need not be true together.
+func (s *Store) Unlocked() *Locked {
+	s.doubt()
+	return &Locked{Store: s}
 }
 
 func (s *Store) acquire(ctx context.Context, how int) (*Locked, error) {
@@ -101,18 +107,18 @@ func (s *Store) acquire(ctx context.Context, how int) (*Locked, error) {
 		if err := flock(ctx, f, how); err != nil {
 			if ctx.Err() == nil {
 				f.Close()
-				err = &fs.PathError{Op: "flock", Path: s.lockPath(), Err: err}
+				err = &fs.PathError{Op: "flock", Path: s.LockPath(), Err: err}
 			}
 			return nil, err
 		}
 		// Somebody may have deleted the file meanwhile, and a lock on a
 		// deleted file keeps nobody out (awslabs/aws-c-common#1192).
 		var held, there unix.Stat_t
-		if unix.Fstat(int(f.Fd()), &held) == nil && unix.Lstat(s.lockPath(), &there) == nil &&
+		if unix.Fstat(int(f.Fd()), &held) == nil && unix.Lstat(s.LockPath(), &there) == nil &&
 			held.Ino == there.Ino && held.Dev == there.Dev {
 			if held.Mode&unix.S_IFMT != unix.S_IFREG {
 				f.Close()
-				return nil, &fs.PathError{Op: "lock", Path: s.lockPath(), Err: errors.New("not a regular file")}
+				return nil, &fs.PathError{Op: "lock", Path: s.LockPath(), Err: errors.New("not a regular file")}
 			}
 			s.doubt()
 			return &Locked{s, f}, nil
@@ -129,11 +135,11 @@ func (s *Store) openLock(how int) (*os.File, error) {
 		flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	}
 	for { // once, unless somebody makes it or deletes it meanwhile
-		f, err := open(s.lockPath(), flags, 0)
+		f, err := open(s.LockPath(), flags, 0)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
-		if f, err = s.create(s.lockPath(), unix.O_RDWR); !errors.Is(err, fs.ErrExist) {
+		if f, err = s.create(s.LockPath(), unix.O_RDWR); !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}
 	}
