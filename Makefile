@@ -8,13 +8,15 @@ VERSION ?=
 bin   = $(DESTDIR)$(PREFIX)/bin
 share = $(DESTDIR)$(PREFIX)/share
 
-.PHONY: all build tools test race model model-full lint fuzz bench torture faults install uninstall clean
+.PHONY: all build tools test race model model-full lint fuzz bench torture faults packages package-test install uninstall clean
 
 all: build
 
-# Static: no libc at run time, and a third less time to start.
+# Static: no libc at run time, and a third less time to start. The version is the
+# repository's; in a tree without one, VERSION=v1.2.3 says it.
+LDFLAGS ?=
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -o withlease .
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -ldflags '$(LDFLAGS)$(if $(VERSION), -X withlease/run.version=$(VERSION))' -o withlease .
 
 # What the tests need on a fresh Debian machine.
 tools:
@@ -55,6 +57,13 @@ torture:
 # Every system call of a run failing in every way, which takes some minutes; make test does a part.
 faults: tools
 	FAULTS=all CGO_ENABLED=0 $(GO) test -timeout 60m -run 'TestFaults' -v .
+
+# dist/*.deb and dist/*.rpm; package-test installs them into an empty root.
+packages:
+	GO="$(GO)" scripts/package
+
+package-test: tools
+	scripts/package-test
 
 install: build
 	install -d $(bin) $(share)/man/man1 $(share)/man/man5 \

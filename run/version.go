@@ -1,18 +1,23 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 )
 
+// version is what the linker says of a build without version control stamps
+// (make build VERSION=v1.2.3).
+var version string
+
 // Version says which withlease this is. A build without version control
 // stamps says so.
 func Version() string {
-	version, commit, dirty := "(unknown)", "", ""
+	name, commit, dirty := cmp.Or(version, "(unknown)"), "", ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if v := info.Main.Version; v != "" && v != "(devel)" {
-			version = v
+			name = v
 		}
 		for _, s := range info.Settings {
 			switch {
@@ -26,5 +31,5 @@ func Version() string {
 	if commit == "" {
 		commit = "not recorded (built with -buildvcs=false)"
 	}
-	return fmt.Sprintf("withlease %s, commit %s%s, %s %s/%s", version, commit, dirty, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("withlease %s, commit %s%s, %s %s/%s", name, commit, dirty, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
