@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/alecthomas/kong"
-
 	"withlease/run"
 )
 
@@ -118,32 +116,3 @@ func rephrase(message string, left []string, split bool) string {
 	}
 	return message
 }
-
-const usageLines = `Usage: withlease [FLAGS] RESOURCE... -- COMMAND [ARG...]
-       withlease VERB ...
-`
-
-const shortUsage = usageLines + `
-Verbs: run list status queue history stats timeline claim extend release ask verify grant revoke supervisor upgrade completion init doctor version
-More:  withlease --help
-`
-
-// help begins with the usage in its two forms, and kong's list follows.
-func help(options kong.HelpOptions, ctx *kong.Context) error {
-	sel := ctx.Selected()
-	if sel == nil || sel.Name == "run" {
-		fmt.Fprint(ctx.Stdout, usageLines)
-		if sel == nil {
-			fmt.Fprint(ctx.Stdout, examples)
-		}
-		options.NoAppSummary = true
-	}
-	return kong.DefaultHelpPrinter(options, ctx)
-}
-
-const examples = `
-  withlease kind-1 -- make e2e          wait for kind-1, run, give it back
-  withlease kind-1 -- bash              hold it while you work
-  withlease --wait 90s gpu -- ./train   give up after 90 s, with exit status 75
-  withlease list                        who has what
-`

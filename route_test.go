@@ -566,7 +566,7 @@ func TestHelp(t *testing.T) { // check 7
 	t.Setenv("COLUMNS", "80")
 	_, stdout, _ := says("--help")
 	for _, n := range top.Children {
-		if !regexp.MustCompile(`(?m)^  ` + n.Name + `\b`).MatchString(stdout) {
+		if !regexp.MustCompile(`(?m)(^| )  ` + n.Name + `\b`).MatchString(stdout) {
 			t.Errorf("the help has no %s", n.Name)
 		}
 	}
