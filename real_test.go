@@ -28,9 +28,7 @@ import (
 func TestRealBuilds(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"make", "tmux", "bash", "flock", "go"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed (make test installs what the tests need)", tool)
-		}
+		needTool(t, tool)
 	}
 	r := newReal(t)
 	defer r.print()
