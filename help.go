@@ -16,8 +16,7 @@ const usageLines = `Usage: withlease [FLAGS] RESOURCE... -- COMMAND [ARG...]
 `
 
 const shortUsage = usageLines + `
-Verbs: run list status queue history stats timeline claim extend release ask verify
-       grant revoke supervisor upgrade completion init doctor version
+Verbs: run list status queue history stats timeline claim extend release ask verify grant revoke supervisor upgrade completion init doctor version
 More:  withlease --help
 `
 
@@ -185,6 +184,20 @@ Exit status: the command's; 75 it could not be had, 123 the lease was lost,
 		return "\nExample:\n  withlease claim browser -p \"looking at a bug\"\n\nExit status: 0 claimed, 1 held or refused.\n"
 	case "release":
 		return "\nExamples:\n  withlease release browser\n  withlease release --kill gpu\n  withlease release --force --reason=\"on holiday\" gpu\n\nExit status: 0 released, 1 not held, or not yours.\n"
+	case "history":
+		return "\nExamples:\n  withlease history gpu\n  withlease history --since 7d --last 20\n"
+	case "stats":
+		return "\nExample:\n  withlease stats gpu --since 30d\n"
+	case "timeline":
+		return "\nExample:\n  withlease timeline --svg day.svg gpu\n"
+	case "extend":
+		return "\nExample:\n  withlease extend browser 30m\n\nExit status: 0 extended, 1 not yours, or without an end.\n"
+	case "ask":
+		return "\nExample:\n  withlease ask gpu --message \"may I have it at 5?\"\n\nExit status: 0 asked, 1 nobody holds it.\n"
+	case "verify":
+		return "\nExample:\n  withlease verify 42 gpu\n\nExit status: 0 the live lease, 1 not.\n"
+	case "init":
+		return "\nExample:\n  eval \"$(withlease init bash)\"\n"
 	case "grant":
 		return "\nExamples:\n  withlease grant gpu,model-server 7f31c2\n  withlease grant --unblock=\"checks the upgrade\" staging 7f31c2\n"
 	case "revoke":
