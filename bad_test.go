@@ -575,7 +575,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	a := inNamespace(l, `
-		mount -t tmpfs -o size=256k none "$BASE"
+		mount -t tmpfs -o size=256k,mode=700 none "$BASE"
 		full() { dd if=/dev/zero of="$BASE/fill" bs=1k status=none 2>/dev/null || true; }
 		try() { echo "$ $*"; s=0; withlease "$@" 2>err || s=$?; cat err; echo "-> $s"; }
 
@@ -629,7 +629,7 @@ func TestFullDiskAtEveryStep(t *testing.T) {
 	l := newLab(t)
 	a := inNamespace(l, `
 		for n in 2 3 4 5 6 7 8 9 10 11 12; do
-			mount -t tmpfs -o size=1m,nr_inodes=$n none "$BASE"
+			mount -t tmpfs -o size=1m,nr_inodes=$n,mode=700 none "$BASE"
 			rm -f ran
 			s=0; withlease gpu -- touch ran 2>err || s=$?
 			echo "$n files: $s $(test -e ran && echo ran) $(ls -A "$BASE/leases" 2>/dev/null | grep -v '^\.queue$' | tr '\n' ' ')"

@@ -65,7 +65,7 @@ var faulties = []faulty{
 	{"grant", supervised, []string{"--session", "boss", "grant", "net", "s1"}},
 	{"claim", nil, []string{"claim", "gpu"}},
 	{"release", func(l *lab) func() { l.withlease("claim", "gpu").ends("0"); return nil }, []string{"release", "gpu"}},
-	{"force", func(l *lab) func() { l.withlease("--session", "x", "claim", "gpu").ends("0"); return nil }, []string{"release", "--force", "gpu"}},
+	{"force", func(l *lab) func() { l.withlease("--session", "x", "claim", "gpu").ends("0"); return nil }, []string{"release", "--force", "--reason", "test", "gpu"}},
 	{"takeover of a crash", func(l *lab) func() { crashed(l); return nil }, []string{"-n", "gpu", "--", "touch", "ran"}},
 }
 
@@ -244,7 +244,7 @@ func (f faulty) inOrder(l *lab, document string, a *answer, killed bool, fail fu
 			if a.status == "0" {
 				fail("it is held still")
 			}
-			l.withlease("release", "--force", "gpu").ends("0")
+			l.withlease("release", "--force", "--reason", "test", "gpu").ends("0")
 		}
 	}
 	began := time.Now()

@@ -197,7 +197,7 @@ Exit status: the command's; 75 it could not be had, 123 the lease was lost,
 	case "verify":
 		return "\nExample:\n  withlease verify 42 gpu\n\nExit status: 0 the live lease, 1 not.\n"
 	case "init":
-		return "\nExample:\n  eval \"$(withlease init bash)\"\n"
+		return "\nExample:\n  withlease init bash\n\nIn ~/.bashrc: eval \"$(withlease init bash)\"\n"
 	case "grant":
 		return "\nExamples:\n  withlease grant gpu,model-server 7f31c2\n  withlease grant --unblock=\"checks the upgrade\" staging 7f31c2\n"
 	case "revoke":

@@ -132,7 +132,7 @@ func discard(dir string) {
 		unix.Unlink(dir)
 		return
 	}
-	for _, n := range [...]string{"holder.json", "process.json", "witness", "claim.json", "asked.json"} {
+	for _, n := range [...]string{"holder.json", "process.json", "witness", "claim.json", "asked.json", underName} {
 		unix.Unlink(filepath.Join(dir, n))
 	}
 	if err := unix.Rmdir(dir); err != nil && err != unix.ENOENT {

@@ -166,7 +166,7 @@ func (c *change) blocked(st *state.State, rq *Request, s *sight, mine *ticket, r
 	if !b.RestartUntil.IsZero() {
 		b.soonest(b.RestartUntil)
 	}
-	if until := s.until(); !until.IsZero() {
+	if until := s.until(); until.After(c.now) {
 		b.soonest(until) // nobody announces that either
 	}
 	b.soonest(c.now.Add(Recheck))

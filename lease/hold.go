@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"os"
 	"slices"
 	"strings"
@@ -162,8 +163,9 @@ func HeldEnv(outer string, l *Lease) string {
 // Nested says which of resources an outer run of this process tree holds: its
 // token, from $WITHLEASE_HELD, is the live lease's. The environment alone
 // proves nothing. A record without a witness (`withlease claim`) of the same
-// party counts too.
-func (b *Base) Nested(resources []string, heldEnv string, who state.Party) (nested []string, err error) {
+// party counts too; where that has an end, this process and the command that it
+// starts hold it open beyond that.
+func (b *Base) Nested(ctx context.Context, resources []string, heldEnv string, who state.Party) (nested []string, err error) {
 	tokens := map[string]string{}
 	for part := range strings.SplitSeq(heldEnv, ",") {
 		if res, token, ok := strings.Cut(part, "="); ok {
@@ -171,21 +173,22 @@ func (b *Base) Nested(resources []string, heldEnv string, who state.Party) (nest
 		}
 	}
 	for _, res := range resources {
+		mine := func(s *sight) bool {
+			token := tokens[res]
+			return token != "" && s.mark().Token == token || s.kind == Recorded && s.record().Party().Same(who)
+		}
 		s, err := b.look(res, time.Now())
 		if err != nil {
 			return nil, err
 		}
 		s.close()
-		if !s.held() {
-			continue
-		}
-		if token := tokens[res]; token != "" {
-			if s.mark().Token == token {
-				nested = append(nested, res)
-				continue
+		ok := s.held() && mine(s)
+		if ok && !s.until().IsZero() {
+			if ok, err = b.goUnder(ctx, res, mine); err != nil {
+				return nil, err
 			}
 		}
-		if s.kind == Recorded && s.record().Party().Same(who) {
+		if ok {
 			nested = append(nested, res)
 		}
 	}

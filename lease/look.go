@@ -117,6 +117,9 @@ func (b *Base) look(res string, now time.Time) (*sight, error) {
 		// Of a run whose command failed, the witness may live still.
 		if s.kind = Recorded; s.terms.over(now) {
 			s.kind = Ended
+			if fd, yes := s.runsUnder(); yes {
+				s.kind, s.watch, s.problem = Recorded, fd, errors.New("its time is over, and a run under it goes on")
+			}
 		}
 		return s, nil
 	}

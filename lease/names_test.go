@@ -128,7 +128,7 @@ func TestBadNamesTouchNothing(t *testing.T) {
 				"Look":        second(b.Look(n)),
 				"Line":        second(b.Line(n)),
 				"Grant":       b.Grant(ctx, lease.Grant{Resources: []string{"usb", n}, To: ann, By: pat, Force: true}),
-				"Nested":      second(b.Nested([]string{n}, n+"=token", ann)),
+				"Nested":      second(b.Nested(t.Context(), []string{n}, n+"=token", ann)),
 			} {
 				var bad *lease.NameError
 				if !errors.As(err, &bad) || bad.Name != n {

@@ -434,13 +434,13 @@ func TestNested(t *testing.T) {
 		{"tty=" + l.Token + ",free=" + l.Token + ",,=,gpu", "[web]"},
 		{"gpu=", "[web]"},
 	} {
-		got, err := b.Nested(all, c.env, ann)
+		got, err := b.Nested(t.Context(), all, c.env, ann)
 		if err != nil || fmt.Sprint(got) != c.want {
 			t.Errorf("%q: %v, %v, want %s", c.env, got, err, c.want)
 		}
 	}
 	must(t, l.Release(context.Background(), ""))
-	if got, err := b.Nested(all, env, ann); err != nil || fmt.Sprint(got) != "[web]" {
+	if got, err := b.Nested(t.Context(), all, env, ann); err != nil || fmt.Sprint(got) != "[web]" {
 		t.Errorf("after the release: %v, %v", got, err)
 	}
 }

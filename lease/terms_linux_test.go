@@ -8,9 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"withlease/lease"
 	"withlease/state"
@@ -74,11 +77,11 @@ func TestClaimOfATime(t *testing.T) {
 	if h, again, err := b.Hold(t.Context(), "gpu", lease.Holder{Session: ann.Session, Name: ann.Name}, time.Minute); h == nil || again != terms || err != nil {
 		t.Errorf("claimed again: %+v, %+v, %v", h, again, err)
 	}
-	if nested, err := b.Nested([]string{"gpu"}, "", ann); len(nested) != 1 || err != nil {
+	if nested, err := b.Nested(t.Context(), []string{"gpu"}, "", ann); len(nested) != 1 || err != nil {
 		t.Errorf("nested: %q, %v", nested, err)
 	}
 	ended(t, b, "usb")
-	if nested, err := b.Nested([]string{"usb"}, "", boss); len(nested) != 0 || err != nil {
+	if nested, err := b.Nested(t.Context(), []string{"usb"}, "", boss); len(nested) != 0 || err != nil {
 		t.Errorf("nested under one that has ended: %q, %v", nested, err)
 	}
 	// Its release comes too late, and so does a force: nobody holds it.
@@ -272,9 +275,10 @@ func TestStay(t *testing.T) {
 			if got := names(t, at(b, "gpu")); !slices.Equal(got, []string{"claim.json", "holder.json"}) {
 				t.Errorf("in it are %q", got)
 			}
-			if nested, _ := b.Nested([]string{"gpu"}, "", session("h")); len(nested) != 1 {
+			if nested, _ := b.Nested(t.Context(), []string{"gpu"}, "", session("h")); len(nested) != 1 {
 				t.Error("its party doesn't run at once")
 			}
+			comeOut(t, "gpu")
 			if err := b.Free(t.Context(), "gpu", bob); !errors.Is(err, lease.ErrNotYours) {
 				t.Errorf("another's release: %v", err)
 			}
@@ -634,4 +638,17 @@ func TestB63_CleanerOfOldFiles(t *testing.T) {
 		t.Errorf("it made\n%s\nof\n%s", after, before)
 	}
 	only(t, b, "usb")
+}
+
+// comeOut ends what Nested does for the rest of a process.
+func comeOut(t *testing.T, res string) {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	for _, fd := range fds {
+		if to, _ := os.Readlink("/proc/self/fd/" + fd.Name()); strings.HasSuffix(to, "/"+res+"/under") {
+			n, _ := strconv.Atoi(fd.Name())
+			unix.Close(n)
+		}
+	}
 }

@@ -152,7 +152,7 @@ func (s *Session) Run(c Command, sigs <-chan signals.Signal, ready func()) (exit
 		s.warnPublic(r.base)
 	}
 	ctx := r.watchSignals(sigs)
-	nested, err := r.base.Nested(c.Resources, s.Getenv("WITHLEASE_HELD"), s.Party())
+	nested, err := r.base.Nested(ctx, c.Resources, s.Getenv("WITHLEASE_HELD"), s.Party())
 	if err != nil {
 		return r.fail(err)
 	}

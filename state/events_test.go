@@ -120,6 +120,8 @@ func TestLogLine(t *testing.T) {
 			f.SetFloat(1.5)
 		case reflect.Slice:
 			f.Set(reflect.ValueOf([]string{"a", "b"}))
+		case reflect.Struct:
+			f.Set(reflect.ValueOf(t0))
 		default:
 			t.Fatalf("no value for %s", v.Type().Field(i).Name)
 		}
