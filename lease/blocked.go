@@ -29,8 +29,9 @@ type Blocked struct {
 	RestartUntil time.Time
 	Gone         bool
 
-	ID   string    // of the place, to take it again
-	Kept time.Time // how long it is kept, once the wait is over
+	ID      string    // of the place, to take it again
+	Kept    time.Time // how long it is kept, once the wait is over
+	NotKept error     // why it could not be kept
 
 	watch   int       // hangs up when what blocks goes away; -1: nothing will tell
 	ends    []PID     // ... or when these end: an orphaned run's processes, the supervisor's

@@ -322,6 +322,29 @@ func TestKeptPlaceLapses(t *testing.T) {
 	tidy(t, b, "gpu")
 }
 
+// TestKeptPlaceOutlivesAFailure: who fails to take it again has it still.
+func TestKeptPlaceOutlivesAFailure(t *testing.T) {
+	b := newBase(t)
+	h, a := start(t, b, "h"), start(t, b, "a")
+	h.claim("gpu")
+	place := a.keep(b, time.Hour, "gpu")
+	line, err := b.Line("gpu")
+	must(t, err)
+	inTheWay := filepath.Join(string(b.Leases), ".queue", "gpu", fmt.Sprintf(".%d", line[0].Number))
+	must(t, os.Mkdir(inTheWay, 0o700))
+	a.do(order{Do: "acquire", Resources: []string{"gpu"}, Ticket: place.ID})
+	a.want("failed")
+	must(t, os.Remove(inTheWay))
+	if line, err := b.Line("gpu"); err != nil || len(line) != 1 || line[0].ID != place.ID || !line[0].Kept.Equal(place.Kept) {
+		t.Fatalf("line %+v, %v", line, err)
+	}
+	a.do(order{Do: "acquire", Resources: []string{"gpu"}, Ticket: place.ID})
+	a.want("waiting")
+	h.release()
+	a.want("claimed")
+	a.release()
+}
+
 // TestKeptPlaceOfNoWait: who doesn't wait can keep a place, too.
 func TestKeptPlaceOfNoWait(t *testing.T) {
 	b := newBase(t)

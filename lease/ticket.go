@@ -226,10 +226,12 @@ func (c *change) join(res string, w Waiter) (*ticket, error) {
 	c.addParty(res, w, ns)
 	step("join.2 written")
 	t, err := c.occupy(res, n)
-	if err == nil {
-		t.earlier = ns
+	if err != nil {
+		unix.Unlink(c.ticketPath(res, n) + ".json")
+		return nil, err
 	}
-	return t, err
+	t.earlier = ns
+	return t, nil
 }
 
 // occupy makes the FIFO of a place under a dot name, locks it, and only then
@@ -248,7 +250,6 @@ func (c *change) occupy(res string, n int64) (*ticket, error) {
 	}
 	if err != nil {
 		unix.Unlink(hidden)
-		unix.Unlink(path + ".json")
 		return nil, err
 	}
 	return &ticket{base: c.Base, res: res, n: n, fd: fd}, nil

@@ -185,22 +185,13 @@ func (w *wait) again(c *change) error {
 		// [back.2] Who is behind has a timer at the place's deadline only, which is
 		// none any more, and must watch us again.
 		c.wakeAll(res)
-		seat := w.waiter()
-		seat.Number = n
-		seat.Since = c.waiter(res, n).Since
-		if err := c.writeWaiter(res, seat); err != nil {
-			return err
-		}
-		c.addParty(res, seat, []int64{n})
-		t, err := c.occupy(res, n)
+		t, err := c.reoccupy(res, n, w.waiter())
 		if err != nil {
+			for _, t := range mine {
+				t.close()
+			}
 			return err
 		}
-		if t.earlier, err = c.numbers(res); err != nil {
-			return err
-		}
-		i, _ := slices.BinarySearch(t.earlier, n)
-		t.earlier = t.earlier[:i]
 		mine = append(mine, t)
 	}
 	if len(mine) == len(w.rq.Resources) {
@@ -213,6 +204,29 @@ func (w *wait) again(c *change) error {
 	}
 	w.opt.Ticket = ""
 	return nil
+}
+
+// reoccupy takes the kept place n again. What is written of it says that it is
+// kept until its lock says that it is live: a failure in between, and a kill,
+// leaves it as it was.
+func (c *change) reoccupy(res string, n int64, seat Waiter) (*ticket, error) {
+	seat.Number = n
+	seat.Since = c.waiter(res, n).Since
+	t, err := c.occupy(res, n)
+	if err != nil {
+		return nil, err
+	}
+	if err = c.writeWaiter(res, seat); err == nil {
+		c.addParty(res, seat, []int64{n})
+		t.earlier, err = c.numbers(res)
+	}
+	if err != nil {
+		t.close()
+		return nil, err
+	}
+	i, _ := slices.BinarySearch(t.earlier, n)
+	t.earlier = t.earlier[:i]
+	return t, nil
 }
 
 // keptPlace is the number of the kept place with that id; 0 when there is none.
@@ -368,11 +382,14 @@ func (w *wait) over(b *Blocked) error {
 		seat := w.waiter()
 		seat.Number, seat.Kept = t.n, until
 		if err := c.writeWaiter(t.res, seat); err != nil {
-			t.unlink()
-			return errors.Join(b, err)
+			for _, t := range w.mine { // one place in all lines or none
+				t.unlink()
+			}
+			b.NotKept = err
+			return b
 		}
-		b.Kept = until
 	}
+	b.Kept = until
 	return b
 }
 

@@ -17,6 +17,8 @@ type keeper struct {
 	timer  *time.Timer
 	warned bool
 
+	renewing sync.Mutex // held while it renews
+
 	mu      sync.Mutex
 	stopped bool
 	loss    error
@@ -49,6 +51,11 @@ func (k *keeper) lost(err error) {
 }
 
 func (k *keeper) renew() {
+	k.renewing.Lock()
+	defer k.renewing.Unlock()
+	if k.over() {
+		return
+	}
 	var gone *lease.LostError
 	switch err := k.lease.Renew(); {
 	case errors.As(err, &gone):
@@ -65,11 +72,20 @@ func (k *keeper) renew() {
 	}
 }
 
-// stop ends the renewal, and says whether the command was ended for a loss.
-func (k *keeper) stop() error {
+func (k *keeper) over() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.stopped
+}
+
+// stop ends the renewal, one under way included, whose descriptors the release
+// closes. It says whether the command was ended for a loss.
+func (k *keeper) stop() error {
+	k.mu.Lock()
 	k.stopped = true
 	k.timer.Stop()
+	k.mu.Unlock()
+	k.renewing.Lock()
+	defer k.renewing.Unlock()
 	return k.loss
 }

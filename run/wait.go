@@ -161,6 +161,8 @@ func (t *teller) refused(b *lease.Blocked) {
 	case !b.Kept.IsZero():
 		again += fmt.Sprintf("--ticket %s --wait %s ", b.ID, waitText(t.Wait))
 		line += fmt.Sprintf("; your place is kept until %s", b.Kept.Local().Format("15:04:05"))
+	case b.NotKept != nil:
+		line += "; your place could not be kept: " + Explain(b.NotKept)
 	case t.Wait > 0:
 		line += fmt.Sprintf("; waited %s", ago(now.Sub(t.since)))
 	}
