@@ -150,7 +150,7 @@ type revokeCmd struct {
 
 type supervisorCmd struct {
 	Start struct {
-		PID   int  `name:"pid" help:"The process that shows that the supervisor is there (default: the caller's session; -1: none)." placeholder:"PID"`
+		PID   int  `name:"pid" help:"The process that shows that the supervisor is there (default: the caller's session; --pid=-1: none)." placeholder:"PID"`
 		Force bool `help:"A person takes over from a supervisor that is there."`
 	} `cmd:"" help:"Become the supervisor."`
 	Stop struct {

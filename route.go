@@ -102,12 +102,31 @@ func takesValue(flag string) bool {
 var valueFlags = []string{"dir", "session", "host-session", "name", "person", "team",
 	"wait", "keep-place", "keep-on-fail", "ticket", "purpose", "pty", "notify", "ttl", "grace", "on-lost", "conflict-exit-code", "status-file", "budget-gib"}
 
+const oneOf = ", did you mean one of "
+
+// oneSuggestion leaves of kong's suggestions the one with the same letters, else
+// the first: a person has mistyped one word.
+func oneSuggestion(message string) string {
+	wrong, list, _ := strings.Cut(message, oneOf)
+	typed := wrong[strings.LastIndexByte(wrong, ' ')+1:]
+	candidates := strings.Split(strings.TrimSuffix(list, "?"), ", ")
+	letters := func(word string) string {
+		b := []byte(strings.Trim(word, `"`))
+		slices.Sort(b)
+		return string(b)
+	}
+	best := max(0, slices.IndexFunc(candidates, func(c string) bool { return letters(c) == letters(typed) }))
+	return wrong + ", did you mean " + candidates[best] + "?"
+}
+
 // rephrase turns kong's messages into ones that say what to do.
 func rephrase(message string, left []string, split bool) string {
 	switch {
 	case strings.Contains(message, `but got "EOL"`):
 		flag, _, _ := strings.Cut(message, ":")
 		return flag + " needs a value before --"
+	case strings.Contains(message, oneOf):
+		return oneSuggestion(message)
 	case !split && strings.HasPrefix(message, "unexpected argument ") && !strings.Contains(message, "did you mean"):
 		word, known := firstWord(left)
 		if !known && word != "" {

@@ -447,7 +447,7 @@ func TestUsageErrors(t *testing.T) { // checks 2, 4, 5, 6
 		{"--json gpu", 2, `^no command: withlease gpu -- COMMAND .* withlease claim gpu$`},
 		{"--name list gpu", 2, `^no command: withlease gpu -- `},
 		{"run gpu", 2, `^no command: withlease run RESOURCE\.\.\. -- COMMAND`},
-		{"lsit", 2, `^unexpected argument lsit, did you mean one of "list", "init"\?$`},
+		{"lsit", 2, `^unexpected argument lsit, did you mean "list"\?$`},
 		{"supervisor strat", 2, `^unexpected argument strat, did you mean "start"\?$`},
 		{"--wiat 5s gpu -- x", 125, `^unknown flag --wiat, did you mean "--wait"\?$`},
 		{"list --jsno", 2, `^unknown flag --jsno, did you mean "--json"\?$`},
