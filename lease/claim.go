@@ -445,7 +445,10 @@ func (c *change) bear(one *held, path string) (err error) {
 	one.shared, err = unix.FcntlInt(uintptr(one.witness), unix.F_DUPFD_CLOEXEC, WitnessFD)
 	if err == unix.EINVAL || err == unix.EMFILE {
 		// ulimit -n leaves no number that high: any other is better than none.
-		one.shared, err = unix.FcntlInt(uintptr(one.witness), unix.F_DUPFD_CLOEXEC, 10)
+		one.shared, err = unix.FcntlInt(uintptr(one.witness), unix.F_DUPFD_CLOEXEC, 3)
+	}
+	if err == unix.EINVAL {
+		err = unix.EMFILE // not even that: the limit is lower
 	}
 	if err != nil {
 		return &fs.PathError{Op: "dup", Path: path, Err: err}

@@ -81,12 +81,15 @@ func reason(err error) error {
 
 // execFailed is the start of a command that the kernel refused.
 func execFailed(name string, err error) error {
-	code := codeOf(err)
+	code, step := codeOf(err), ""
 	switch {
-	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		step = hint(&fs.PathError{Err: err})
+		fallthrough
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
 		code = ExitFailed // no process or descriptor to be had: nothing is wrong with the file
 	}
-	return &startError{code, fmt.Sprintf("%s: %v", show(name), err)}
+	return &startError{code, fmt.Sprintf("%s: %v%s", show(name), err, step)}
 }
 
 // shell is what runs a file that is no program and names no interpreter, as
