@@ -16,7 +16,7 @@ const usageLines = `Usage: withlease [FLAGS] RESOURCE... -- COMMAND [ARG...]
 `
 
 const shortUsage = usageLines + `
-Verbs: run list status queue history stats timeline claim extend release ask verify grant revoke supervisor upgrade completion init doctor version
+Verbs: run list status queue history stats timeline claim extend release ask verify grant revoke supervisor upgrade guard completion init doctor version
 More:  withlease --help
 `
 
@@ -43,8 +43,8 @@ func topics() []topic {
 		{"Run and look", []brief{{"run", "the word may be left out"}, {"list", "what is held, by whom"}, {"status", "one resource"}, {"queue", "who waits, what is granted"},
 			{"history", "what happened"}, {"stats", "how much it was used"}, {"timeline", "draw who held what"}}},
 		{"Hold and give back", []brief{{"claim", "hold without a command"}, {"release", "give back, or take away"}, {"extend", "move the end of a claim"}, {"ask", "ask the holder for it"}, {"verify", "is a token or fence live?"}}},
-		{"Decide", []brief{{"supervisor", "start, stop, status"}, {"grant", "let a party claim"}, {"revoke", "take a grant back"}, {"upgrade", "begin, end"}, {"guard", ""}}},
-		{"The machine", []brief{{"doctor", "is all well here?"}, {"init", "a shell's start-up line"}, {"completion", "for bash, zsh, fish"}, {"version", ""}}},
+		{"Decide", []brief{{"supervisor", "start, stop, status"}, {"grant", "let a party claim"}, {"revoke", "take a grant back"}, {"upgrade", "begin, end"}}},
+		{"The machine", []brief{{"doctor", "is all well here?"}, {"init", "a shell's start-up line"}, {"completion", "for bash, zsh, fish"}, {"guard", "a coding agent's hook"}, {"version", ""}}},
 	}
 }
 
@@ -212,6 +212,8 @@ Exit status: the command's; 75 it could not be had, 123 the lease was lost,
 		return "\nExample:\n  withlease upgrade begin staging/eu-1 --to 2.4 --until 2h\n"
 	case "upgrade end":
 		return "\nExample:\n  withlease upgrade end staging/eu-1\n"
+	case "guard":
+		return "\nExamples:\n  withlease guard\n  withlease guard --rules team.json\n\nExit status: 0 let it run, 2 refused, 1 something failed.\n"
 	case "completion":
 		return "\nExample:\n  withlease completion fish > ~/.config/fish/completions/withlease.fish\n"
 	case "doctor":

@@ -45,6 +45,7 @@ type cli struct {
 	Revoke     revokeCmd     `cmd:"" help:"As the supervisor, take a grant back."`
 	Supervisor supervisorCmd `cmd:"" help:"Decide who may claim: start, stop, status."`
 	Upgrade    upgradeCmd    `cmd:"" help:"Hold an installation back while it is upgraded: begin, end."`
+	Guard      guardCmd      `cmd:"" help:"As a coding agent's hook, refuse a shell command that lacks its lease: exit 2."`
 	Completion completionCmd `cmd:"" help:"Print the completion script of a shell: bash, zsh, fish."`
 	Init       initCmd       `cmd:"" help:"Print what a shell evaluates as it starts: completion, and the prompt that shows what is held."`
 	Doctor     doctorCmd     `cmd:"" help:"Look whether all is well, and say what would mend it."`
@@ -171,6 +172,10 @@ type upgradeCmd struct {
 	} `cmd:"" help:"Let it go."`
 }
 
+type guardCmd struct {
+	Rules string `help:"The file of rules (default: $$WITHLEASE_GUARD, guard.json beside the leases)." placeholder:"FILE"`
+}
+
 type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"Whose: bash, zsh or fish."`
 }
@@ -259,6 +264,9 @@ func parse(left, command []string, split bool, stdout, stderr io.Writer) (code i
 	if split {
 		usageCode = run.ExitFailed
 	}
+	if meansGuard(left, split) {
+		usageCode = run.ExitRefused
+	}
 	if words, code, ok := route(left, split, stderr); ok {
 		left = words
 	} else {
@@ -339,6 +347,8 @@ func dispatch(c *cli, verb string, command []string) int {
 			return s.UpgradeBegin(u.Target, u.To, u.Reason, u.Until).Code
 		}
 		return s.UpgradeEnd(c.Upgrade.End.Target).Code
+	case "guard":
+		return s.Guard(os.Stdin, c.Guard.Rules, claims).Code
 	case "completion":
 		return s.Print(completions.Script(c.Completion.Shell)).Code
 	case "init":

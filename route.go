@@ -58,19 +58,46 @@ func insertRun(left []string) []string {
 	if slices.Contains(left, "-h") || slices.Contains(left, "--help") || last >= 0 && takesValue(left[last]) && strings.HasPrefix(left[last], "-") {
 		return append([]string{"run"}, left...)
 	}
-	words, names := []string{"run"}, []string{}
+	flags, names := flagsAndNames(left)
+	return append(append([]string{"run"}, flags...), names...)
+}
+
+// flagsAndNames are the flags, with their values, and the other words.
+func flagsAndNames(left []string) (flags, names []string) {
 	for i := 0; i < len(left); i++ {
 		if a := left[i]; !strings.HasPrefix(a, "-") || a == "-" {
 			names = append(names, a)
 			continue
 		}
-		words = append(words, left[i])
+		flags = append(flags, left[i])
 		if takesValue(left[i]) && i+1 < len(left) {
 			i++
-			words = append(words, left[i])
+			flags = append(flags, left[i])
 		}
 	}
-	return append(words, names...)
+	return flags, names
+}
+
+// claims are the resources of a run whose left half this is; none of another
+// verb's.
+func claims(left []string) []string {
+	verb, known := firstWord(left)
+	_, names := flagsAndNames(left)
+	if known && verb == "run" {
+		return names[1:]
+	}
+	if known {
+		return nil
+	}
+	return names
+}
+
+// meansGuard says whether a usage error is one of the hook's, where its exit
+// status 2 would refuse every call of the agent. Where a flag is wrong too, the
+// first word may be its value.
+func meansGuard(left []string, split bool) bool {
+	word, known := firstWord(left)
+	return word == "guard" || !known && !split && slices.Contains(left, "guard")
 }
 
 // firstWord is the first argument that is no flag and no flag's value, and

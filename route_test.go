@@ -491,8 +491,12 @@ func TestUsageErrors(t *testing.T) { // checks 2, 4, 5, 6
 		if v == "run" {
 			continue
 		}
+		want := run.ExitFailed
+		if v == "guard" {
+			want = run.ExitRefused // a hook's
+		}
 		code, _, stderr := says(v, "--", "x")
-		if code != 125 || !strings.Contains(stderr, fmt.Sprintf("withlease run %s -- COMMAND", v)) {
+		if code != want || !strings.Contains(stderr, fmt.Sprintf("withlease run %s -- COMMAND", v)) {
 			t.Errorf("%s -- x ends with %d and %q", v, code, stderr)
 		}
 		words, _, ok := route([]string{"run", v}, true, io.Discard)

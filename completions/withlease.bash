@@ -71,7 +71,7 @@ _withlease_words() {
 _withlease_value() {
     case $1 in
     --dir) _withlease_files -d ;;
-    --status-file | --svg | --html) _withlease_files -f ;;
+    --status-file | --svg | --html | --rules) _withlease_files -f ;;
     --pty) _withlease_words auto always never ;;
     --notify) _withlease_words auto bell osc off ;;
     --on-lost) _withlease_words kill warn ;;
@@ -94,6 +94,7 @@ _withlease_flags() {
         ;;
     history) all+=' --since --last' ;;
     stats) all+=' --since' ;;
+    guard) all+=' --rules' ;;
     timeline) all+=' --svg --html --since' ;;
     claim) all+=' --for -p --purpose --budget-gib' ;;
     extend) all+=' --until' ;;
@@ -113,7 +114,7 @@ _withlease_arg() {
     local n=${#args[@]}
     case $verb in
     '')
-        _withlease_words run list status queue history stats timeline claim extend release ask verify grant revoke supervisor upgrade completion init doctor version
+        _withlease_words run list status queue history stats timeline claim extend release ask verify grant revoke supervisor upgrade guard completion init doctor version
         _withlease_reply < <(_withlease_names resources "$plain")
         ;;
     run | timeline)
@@ -244,13 +245,13 @@ _withlease() {
         --dir | --session | --host-session | --name | --person | --team | \
             --wait | --keep-place | --keep-on-fail | --for | --if | --message | --ticket | --purpose | --pty | --notify | --ttl | --grace | --on-lost | \
             --conflict-exit-code | --status-file | --budget-gib | \
-            --reason | --unblock | --pid | --to | --until | --since | --last | --svg | --html) flag=$word ;;
+            --reason | --unblock | --pid | --to | --until | --since | --last | --svg | --html | --rules) flag=$word ;;
         --*) ;;
         -*[wpE]) flag=$word ;;
         -*) ;;
         *)
             case $verb,$word in
-            ,run | ,list | ,status | ,queue | ,history | ,stats | ,timeline | ,claim | ,extend | ,release | ,ask | ,verify | ,grant | ,revoke | ,supervisor | ,upgrade | ,completion | ,init | ,doctor | ,version) verb=$word ;;
+            ,run | ,list | ,status | ,queue | ,history | ,stats | ,timeline | ,claim | ,extend | ,release | ,ask | ,verify | ,grant | ,revoke | ,supervisor | ,upgrade | ,guard | ,completion | ,init | ,doctor | ,version) verb=$word ;;
             supervisor,start | supervisor,stop | supervisor,status | upgrade,begin | upgrade,end) verb+=" $word" ;;
             ,*) verb=run args=("$word") ;;
             *) args+=("$word") ;;

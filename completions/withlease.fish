@@ -21,7 +21,7 @@ function __withlease_parse --no-scope-shadowing
             case '--dir=*' '--session=*' '--host-session=*' '--name=*' '--person=*' '--team=*'
                 set -a given (string replace -r -- '^--dir=~/' "--dir=$HOME/" $word)
             case '--*=*'
-            case --dir --session --host-session --name --person --team --wait --keep-place --keep-on-fail --for --if --message --ticket --purpose --pty --notify --ttl --grace --on-lost --conflict-exit-code --status-file --budget-gib --reason --unblock --pid --to --until --since --last --svg --html
+            case --dir --session --host-session --name --person --team --wait --keep-place --keep-on-fail --for --if --message --ticket --purpose --pty --notify --ttl --grace --on-lost --conflict-exit-code --status-file --budget-gib --reason --unblock --pid --to --until --since --last --svg --html --rules
                 set __withlease_flag $word
             case '--*'
             case '-*w' '-*p' '-*E'
@@ -29,7 +29,7 @@ function __withlease_parse --no-scope-shadowing
             case '-*'
             case '*'
                 switch "$verb:$word"
-                    case :run :list :status :queue :history :stats :timeline :claim :extend :release :ask :verify :grant :revoke :supervisor :upgrade :completion :init :doctor :version
+                    case :run :list :status :queue :history :stats :timeline :claim :extend :release :ask :verify :grant :revoke :supervisor :upgrade :guard :completion :init :doctor :version
                         set verb $word
                     case supervisor:start supervisor:stop supervisor:status upgrade:begin upgrade:end
                         set verb "$verb $word"
@@ -117,6 +117,7 @@ complete -c withlease -n '__withlease_at ""' -a grant -d 'Let a party claim reso
 complete -c withlease -n '__withlease_at ""' -a revoke -d 'Take a grant back'
 complete -c withlease -n '__withlease_at ""' -a supervisor -d 'Decide who may claim'
 complete -c withlease -n '__withlease_at ""' -a upgrade -d 'Hold an installation back while it is upgraded'
+complete -c withlease -n '__withlease_at ""' -a guard -d 'Refuse a shell command that lacks its lease'
 complete -c withlease -n '__withlease_at ""' -a completion -d 'Print the completion script of a shell'
 complete -c withlease -n '__withlease_at ""' -a init -d 'Print what a shell evaluates as it starts'
 complete -c withlease -n '__withlease_at ""' -a doctor -d 'Look whether all is well'
@@ -182,5 +183,6 @@ complete -c withlease -n '__withlease_at "upgrade begin"' -l to -x -d 'The versi
 complete -c withlease -n '__withlease_at extend "upgrade begin"' -l until -x -a '30m 2h 8h 24h' -d 'When it is over at the latest'
 complete -c withlease -n '__withlease_at history stats timeline' -l since -x -a '1h 24h 7d 30d' -d 'How far back'
 complete -c withlease -n '__withlease_at history' -l last -x -d 'No more than the newest N'
+complete -c withlease -n '__withlease_at guard' -l rules -r -F -d 'The file of rules'
 complete -c withlease -n '__withlease_at timeline' -l svg -r -F -d 'Draw a picture there'
 complete -c withlease -n '__withlease_at timeline' -l html -r -F -d 'Make a page there'

@@ -18,6 +18,7 @@ import (
 const (
 	ExitRefused  = 1   // other verbs: refused, not held, busy
 	ExitUsage    = 2   // other verbs: not understood
+	ExitGuarded  = 2   // guard: the call is refused; no failure of it exits so
 	ExitBusy     = 75  // a run: held, refused, or the wait ran out (EX_TEMPFAIL)
 	ExitLost     = 123 // a run: the lease was lost and the command ended for it
 	ExitFailed   = 125 // withlease itself failed; a run's usage errors too
