@@ -176,7 +176,8 @@ func TestCompleteHostile(t *testing.T) {
 	}
 }
 
-// Check 20: 5,000 names, 20 ms of CPU time for the 95th percentile.
+// Check 20: 5,000 names, 20 ms of CPU time for the 95th percentile, on a machine
+// where true(1) takes 0.85 ms; on a slower one as much more.
 func TestCompleteCost(t *testing.T) {
 	if raceEnabled || os.Getenv("GOCOVERDIR") != "" {
 		t.Skip("measured with the program as it is shipped")
@@ -193,6 +194,7 @@ func TestCompleteCost(t *testing.T) {
 		put(t, leases, fmt.Sprintf("leases/.queue/name-%04d/last", i), "1\n")
 	}
 	put(t, history, "events.jsonl", log.String())
+	budget := time.Duration(20 * float64(time.Millisecond) * max(1, float64(cpuOfTrue(t))/850e3))
 	for _, c := range []struct {
 		dir  string
 		args []string
@@ -208,15 +210,29 @@ func TestCompleteCost(t *testing.T) {
 	} {
 		var median, p95 time.Duration
 		for range 3 { // a machine that shares its cores charges a process more than it costs alone
-			if median, p95 = cpuTime(t, c.dir, c.args, c.some); p95 <= 20*time.Millisecond {
+			if median, p95 = cpuTime(t, c.dir, c.args, c.some); p95 <= budget {
 				break
 			}
 		}
 		t.Logf("%s %q: CPU median %v, p95 %v", filepath.Base(c.dir), c.args, median.Round(100*time.Microsecond), p95.Round(100*time.Microsecond))
-		if median > 20*time.Millisecond || p95 > 20*time.Millisecond && quiet() {
-			t.Errorf("%q costs %v, p95 %v: more than 20 ms", c.args, median, p95)
+		if median > budget || p95 > budget && quiet() {
+			t.Errorf("%q costs %v, p95 %v: more than %v", c.args, median, p95, budget)
 		}
 	}
+}
+
+// cpuOfTrue is the median of what true(1) takes: how fast the machine is now.
+func cpuOfTrue(t *testing.T) time.Duration {
+	var all []time.Duration
+	for range 31 {
+		c := exec.Command("true")
+		if err := c.Run(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c.ProcessState.UserTime()+c.ProcessState.SystemTime())
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
 }
 
 // cpuTime is what the program takes to answer, of 100 runs.

@@ -13,8 +13,12 @@ import (
 	"withlease/lease"
 )
 
-// maxEvent is how much of an event is read, in bytes.
-const maxEvent = 16 << 20
+// An event has at most maxEvent bytes, and its command maxScript: Linux runs no
+// sh -c with an argument of more than 128 KiB.
+const (
+	maxEvent  = 16 << 20
+	maxScript = 1 << 20
+)
 
 // Guard is the hook: it reads a tool call as JSON and refuses a shell command
 // that touches a guarded resource without its lease, with ExitGuarded. All that
@@ -98,6 +102,9 @@ func readEvent(r io.Reader) (script, session string, err error) {
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("no tool call on standard input: %w", err)
+	}
+	if len(input.Command) > maxScript {
+		return "", "", fmt.Errorf("the command of the tool call has more than %d bytes", maxScript)
 	}
 	return input.Command, event.SessionID, nil
 }

