@@ -274,8 +274,13 @@ func parse(left, command []string, split bool, stdout, stderr io.Writer) (code i
 	}
 	var c cli
 	defer func() {
-		if e, ok := recover().(exited); ok {
-			code = int(e)
+		switch p := recover().(type) {
+		case nil:
+		case exited:
+			code = int(p)
+		default: // no trace is of use to a user
+			fmt.Fprintf(stderr, "withlease: a fault of withlease itself: %v; please report it with the command line\n", p)
+			code = run.ExitFailed
 		}
 	}()
 	parser, err := kong.New(&c,

@@ -166,23 +166,14 @@ func HeldEnv(outer string, l *Lease) string {
 // party counts too; where that has an end, this process and the command that it
 // starts hold it open beyond that.
 func (b *Base) Nested(ctx context.Context, resources []string, heldEnv string, who state.Party) (nested []string, err error) {
-	tokens := map[string]string{}
-	for part := range strings.SplitSeq(heldEnv, ",") {
-		if res, token, ok := strings.Cut(part, "="); ok {
-			tokens[res] = token
-		}
-	}
 	for _, res := range resources {
-		mine := func(s *sight) bool {
-			token := tokens[res]
-			return token != "" && s.mark().Token == token || s.kind == Recorded && s.record().Party().Same(who)
-		}
+		mine := outer(res, heldEnv, who)
 		s, err := b.look(res, time.Now())
 		if err != nil {
 			return nil, err
 		}
 		s.close()
-		ok := s.held() && mine(s)
+		ok := mine(s)
 		if ok && !s.until().IsZero() {
 			if ok, err = b.goUnder(ctx, res, mine); err != nil {
 				return nil, err
@@ -193,6 +184,30 @@ func (b *Base) Nested(ctx context.Context, resources []string, heldEnv string, w
 		}
 	}
 	return nested, nil
+}
+
+// Covers says whether a run of res would be nested, and takes part in nothing.
+func (b *Base) Covers(res, heldEnv string, who state.Party) (bool, error) {
+	s, err := b.look(res, time.Now())
+	if err != nil {
+		return false, err
+	}
+	s.close()
+	return outer(res, heldEnv, who)(s), nil
+}
+
+// outer says of a sight of res whether it is held by an outer run, or by a claim
+// of who.
+func outer(res, heldEnv string, who state.Party) func(*sight) bool {
+	token := ""
+	for part := range strings.SplitSeq(heldEnv, ",") {
+		if name, value, ok := strings.Cut(part, "="); ok && name == res {
+			token = value
+		}
+	}
+	return func(s *sight) bool {
+		return s.held() && (token != "" && s.mark().Token == token || s.kind == Recorded && s.record().Party().Same(who))
+	}
 }
 
 // Members are the processes that run with the lease's token, this one not

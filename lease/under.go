@@ -30,7 +30,7 @@ func (b *Base) goUnder(ctx context.Context, res string, mine func(*sight) bool) 
 		return false, err
 	}
 	defer s.close()
-	if !s.held() || !mine(s) {
+	if !mine(s) {
 		return false, nil
 	}
 	path := filepath.Join(b.path(res), underName)

@@ -109,16 +109,17 @@ func readEvent(r io.Reader) (script, session string, err error) {
 	return input.Command, event.SessionID, nil
 }
 
-// guardRules are the rules; none where there is no file.
+// guardRules are the rules; none where the base directory has no file of them.
+// One that was named must be there: else a mistyped name would guard nothing.
 func (s *Session) guardRules(file string) ([]lease.GuardRule, error) {
-	if file = first(file, s.Getenv("WITHLEASE_GUARD")); file == "" {
-		b, err := s.base()
-		if err != nil {
-			return nil, err
-		}
-		file = filepath.Join(b.Store.Dir, "guard.json")
+	if file = first(file, s.Getenv("WITHLEASE_GUARD")); file != "" {
+		return lease.ReadGuard(file)
 	}
-	rules, err := lease.ReadGuard(file)
+	b, err := s.base()
+	if err != nil {
+		return nil, err
+	}
+	rules, err := lease.ReadGuard(filepath.Join(b.Store.Dir, "guard.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -133,11 +134,11 @@ func (s *Session) notHeld(needs []lease.GuardRule) (missing []lease.GuardRule, s
 		return nil, seen, err
 	}
 	for _, r := range needs {
-		nested, err := b.Nested([]string{r.Resource}, s.Getenv("WITHLEASE_HELD"), s.Party())
+		covered, err := b.Covers(r.Resource, s.Getenv("WITHLEASE_HELD"), s.Party())
 		if err != nil {
 			return nil, seen, err
 		}
-		if len(nested) == 0 {
+		if !covered {
 			missing = append(missing, r)
 		}
 	}
