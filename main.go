@@ -245,6 +245,7 @@ func runCommand(f run.Flags, c runCmd, command []string) int {
 		Purpose: c.Purpose, PTY: c.PTY, Notify: c.Notify, TTL: c.TTL, Grace: c.Grace, OnLost: c.OnLost, ConflictExit: c.ConflictExit,
 		StatusFile: c.StatusFile, BudgetGiB: c.BudgetGiB, Quiet: c.Quiet, Verbose: c.Verbose,
 	}
+	rc.Spelled = len(c.Resource) > 0 && slices.Contains(verbs, c.Resource[0])
 	if c.Wait != nil {
 		rc.Wait, rc.NoWait = *c.Wait, rc.NoWait || *c.Wait == 0
 	}

@@ -20,6 +20,7 @@ import (
 // Command is the command line of a run.
 type Command struct {
 	Resources    []string
+	Spelled      bool // the word run is needed before them: the first is named like a verb
 	Argv         []string
 	NoWait       bool
 	Wait         time.Duration // how long to wait; 0: as long as it takes
@@ -96,6 +97,7 @@ func (c *Command) check(s *Session) error {
 type run struct {
 	*Session
 	Command
+	asked Command // as it was, before the environment's say
 	base  *lease.Base
 	path  string // of the executable
 	lease *lease.Lease
@@ -132,9 +134,10 @@ var errLockBusy = errors.New("the lock on state.lock could not be had in 10 s: t
 // sigs are the signals that arrive. ready returns when they all do: until then
 // one of them ends the process, with nothing claimed.
 func (s *Session) Run(c Command, sigs <-chan signals.Signal, ready func()) (exit Exit) {
+	asked := c
 	c.PTY = first(c.PTY, s.Getenv("WITHLEASE_PTY"), "auto")
 	c.Notify = first(c.Notify, s.Getenv("WITHLEASE_NOTIFY"), "auto")
-	r := &run{Session: s, Command: c}
+	r := &run{Session: s, Command: c, asked: asked}
 	r.status.start(s.Now())
 	defer func() { exit = r.finish(exit) }()
 

@@ -156,17 +156,15 @@ func (t *teller) refused(b *lease.Blocked) {
 	t.status.blocked(b)
 	line := t.line(b, now)
 	t.status.Expected = t.expect.expected(t.base, b, now)
-	again := "withlease "
 	switch {
 	case !b.Kept.IsZero():
-		again += fmt.Sprintf("--ticket %s --wait %s ", b.ID, waitText(t.Wait))
 		line += fmt.Sprintf("; your place is kept until %s", b.Kept.Local().Format("15:04:05"))
 	case b.NotKept != nil:
 		line += "; your place could not be kept: " + Explain(b.NotKept)
 	case t.Wait > 0:
 		line += fmt.Sprintf("; waited %s", ago(now.Sub(t.since)))
 	}
-	again += strings.Join(t.Resources, " ") + " -- " + exactly(t.Argv)
+	again := t.again(b)
 	verb := "to wait for it"
 	if !b.Kept.IsZero() {
 		verb = "to come back"
@@ -175,12 +173,5 @@ func (t *teller) refused(b *lease.Blocked) {
 		t.status.Next = again
 		return
 	}
-	say(t.Stderr, "not run: %s; %s: %s", line, verb, again)
-}
-
-func waitText(d time.Duration) string {
-	if d == 0 {
-		d = 90 * time.Second
-	}
-	return d.String()
+	say(t.Stderr, "not run: %s; %s: %s", line, verb, showAt(again, 4000))
 }

@@ -251,18 +251,16 @@ func behind(w lease.Waiter, now time.Time) string {
 
 // commandLine is a command as a purpose: as it is typed, shortened, on one line.
 func commandLine(argv []string) string {
-	return typed(append([]string{filepath.Base(argv[0])}, argv[1:]...), 80)
+	return showAt(quoted(append([]string{filepath.Base(argv[0])}, argv[1:]...)), 80)
 }
 
-// exactly is a command as it is typed again: every word, and all of it.
-func exactly(argv []string) string { return typed(argv, 4000) }
-
-func typed(argv []string, most int) string {
+// quoted are words as a shell takes them.
+func quoted(argv []string) string {
 	var words []string
 	for _, a := range argv {
 		words = append(words, lease.ShellWord(a))
 	}
-	return showAt(strings.Join(words, " "), most)
+	return strings.Join(words, " ")
 }
 
 func parent(p string) string { return filepath.Dir(p) }
