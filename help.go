@@ -175,7 +175,7 @@ Exit status: the command's; 75 it could not be had, 123 the lease was lost,
 125 withlease failed, 126 not executable, 127 not found.
 `
 	case "list":
-		return "\nExamples:\n  withlease list\n  withlease --json list\n"
+		return "\nExamples:\n  withlease list\n  withlease list --watch\n  withlease --json list\n"
 	case "status":
 		return "\nExample:\n  withlease status gpu\n\nExit status: 0 free, 1 held.\n"
 	case "queue":

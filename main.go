@@ -74,7 +74,9 @@ type runCmd struct {
 	Command []string `kong:"-"`
 }
 
-type listCmd struct{}
+type listCmd struct {
+	Watch bool `help:"Show it again at each change, until Ctrl-C."`
+}
 
 type statusCmd struct {
 	Resource string `arg:"" help:"Which resource."`
@@ -82,6 +84,7 @@ type statusCmd struct {
 
 type queueCmd struct {
 	Resource string `arg:"" optional:"" help:"Which resource (default: all that have a line)."`
+	Watch    bool   `help:"Show it again at each change, until Ctrl-C."`
 }
 
 type historyCmd struct {
@@ -311,10 +314,16 @@ func dispatch(c *cli, verb string, command []string) int {
 	case "run":
 		return runCommand(f, c.Run, command)
 	case "list":
+		if c.List.Watch {
+			return s.WatchList().Leave()
+		}
 		return s.List().Code
 	case "status":
 		return s.Status(c.Status.Resource).Code
 	case "queue":
+		if c.Queue.Watch {
+			return s.WatchQueue(c.Queue.Resource).Leave()
+		}
 		return s.Queue(c.Queue.Resource).Code
 	case "history":
 		return s.History(c.History.Resource, c.History.Since, c.History.Last).Code

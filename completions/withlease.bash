@@ -92,6 +92,7 @@ _withlease_flags() {
         all+=' -n --no-wait -w --wait --keep-place --keep-on-fail --ticket -p --purpose --pty --notify --ttl --grace --on-lost
             -E --conflict-exit-code --status-file --budget-gib -q --quiet -v --verbose'
         ;;
+    list | queue) all+=' --watch' ;;
     history) all+=' --since --last' ;;
     stats) all+=' --since' ;;
     guard) all+=' --rules' ;;

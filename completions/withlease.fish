@@ -182,6 +182,7 @@ complete -c withlease -n '__withlease_at "supervisor start"' -l pid -x -d 'The p
 complete -c withlease -n '__withlease_at "upgrade begin"' -l to -x -d 'The version that it is upgraded to'
 complete -c withlease -n '__withlease_at extend "upgrade begin"' -l until -x -a '30m 2h 8h 24h' -d 'When it is over at the latest'
 complete -c withlease -n '__withlease_at history stats timeline' -l since -x -a '1h 24h 7d 30d' -d 'How far back'
+complete -c withlease -n '__withlease_at list queue' -l watch -d 'Show it again at each change'
 complete -c withlease -n '__withlease_at history' -l last -x -d 'No more than the newest N'
 complete -c withlease -n '__withlease_at guard' -l rules -r -F -d 'The file of rules'
 complete -c withlease -n '__withlease_at timeline' -l svg -r -F -d 'Draw a picture there'
