@@ -47,8 +47,8 @@ func TestWatchRedraws(t *testing.T) {
 	for _, r := range []string{"r1", "r2", "r3", "r4", "r5"} {
 		s.run(s.withlease("claim", r))
 	}
-	x.expect("r5  held by .* for 0s")
-	x.expect("r5  held by .* for [1-9]s")
+	x.expect("r5  held by .* for [0-9]+s")
+	x.expect("r5  held by .* for [1-9][0-9]*s")
 	x.resize(4, 30)
 	x.expect(`\x1b\[H[0-9:]+  withlease list.*\x1b\[K\r+\nr1 .*…\x1b\[K\r+\nr2 .*…\x1b\[K\r+\n… 3 more\x1b\[K\x1b\[J`)
 	s.run(s.withlease("release", "r1"))
