@@ -47,7 +47,8 @@ func (b *Base) goUnder(ctx context.Context, res string, mine func(*sight) bool) 
 		err = errNotOurs
 	}
 	if err == nil {
-		err = unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB)
+		// Nobody has it alone but who looks at this moment.
+		_, err = retry(func() (int, error) { return 0, unix.Flock(fd, unix.LOCK_SH) })
 	}
 	if err == nil {
 		if _, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD, WitnessFD); err == unix.EINVAL || err == unix.EMFILE {
