@@ -8,7 +8,7 @@ VERSION ?=
 bin   = $(DESTDIR)$(PREFIX)/bin
 share = $(DESTDIR)$(PREFIX)/share
 
-.PHONY: all build tools test race model model-full lint fuzz bench torture faults packages package-test install uninstall clean
+.PHONY: all build tools test cover race model model-full lint fuzz bench torture faults packages package-test install uninstall clean
 
 all: build
 
@@ -26,7 +26,11 @@ tools:
 test: tools
 	CGO_ENABLED=0 $(GO) test -p 1 -timeout 15m ./...
 
-# The same with the race detector, which needs cgo.
+# The same, and what of each package runs in it, by the processes that it starts too.
+cover: tools
+	GO="$(GO)" scripts/cover
+
+# All tests with the race detector, which needs cgo.
 race: tools
 	CGO_ENABLED=1 $(GO) test -race -timeout 30m ./...
 
