@@ -41,7 +41,7 @@ func (b *Base) Try(dir string) (t Trial, err error) {
 	}
 	defer os.RemoveAll(own)
 	if st, err := os.Stat(own); err == nil {
-		t.Forward = st.ModTime().Sub(time.Now())
+		t.Forward = time.Until(st.ModTime())
 	}
 	t.Lock, t.FIFO = b.tryWitness(filepath.Join(own, "witness"))
 	t.Rename = tryRename(filepath.Join(own, "from"), filepath.Join(own, "to"))

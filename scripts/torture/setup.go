@@ -30,7 +30,6 @@ type torture struct {
 	shells map[string]*sync.RWMutex
 
 	mu       sync.Mutex
-	made     int
 	started  map[int]*os.Process // children of ours that are waited for by whoever started them
 	did      map[string]int      // what was done, by name, and how often
 	wrong    []string            // the violations
