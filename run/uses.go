@@ -82,7 +82,7 @@ func (p *pairing) add(e state.Event) {
 	}
 	res := e.Detail.Resource
 	switch e.Verb {
-	case "claim", "release", "force", "lease.crash", "lease.abandoned":
+	case "claim", "claim.end", "release", "force", "lease.crash", "lease.abandoned":
 	default:
 		return
 	}
@@ -156,6 +156,11 @@ func (u *Use) finish(e state.Event) {
 	switch e.Verb {
 	case "release":
 		u.Ending = GivenBack
+	case "claim.end": // at its time, though it may be found later
+		u.Ending = GivenBack
+		if !u.Claimed.IsZero() && u.Held > 0 {
+			u.Ended = u.Claimed.Add(u.Held)
+		}
 	case "force":
 		u.Ending, u.Forcer, u.Reason = WasForced, e.By, d.Reason
 	default:

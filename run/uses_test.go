@@ -69,6 +69,11 @@ func TestPairing(t *testing.T) {
 			event(1, "ann", "claim", gpu(1, "")),
 			event(9, "ann", "release", held(gpu(0, ""), 8)),
 		}, []string{"gpu ann 1-9 held 8 waited 0 ended"}},
+		{"a claim that ended at its time, found late", []state.Event{
+			event(1, "ann", "claim", gpu(1, "t")),
+			event(9000, "ann", "claim.end", with(held(gpu(1, "t"), 1800), func(d *state.Detail) { d.Outcome = "time" })),
+			event(9000, "bob", "claim", gpu(2, "u")),
+		}, []string{"gpu ann 1-1801 held 1800 waited 0 ended time", "gpu bob 9000-? held 0 waited 0 held"}},
 		{"several resources of one run", []state.Event{
 			event(1, "ann", "claim", gpu(1, "t")),
 			event(1, "ann", "claim", state.Detail{Resource: "net", Fence: 7, Token: "t"}),
