@@ -18,7 +18,7 @@ func Parse(doc []byte) (*State, error) {
 	}
 	st := &State{}
 	var more extra
-	for _, m := range top {
+	for m := range top.members {
 		var err error
 		switch m.key {
 		case "supervisor":
@@ -63,16 +63,19 @@ func (d *decoder) times(m member) (map[string]time.Time, error) {
 		return nil, nil
 	}
 	ms, err := d.object(m.raw, m.key)
-	if err != nil || len(ms) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	ts := make(map[string]time.Time, len(ms))
-	for _, m := range ms {
+	ts := map[string]time.Time{}
+	for m := range ms.members {
 		if ts[m.key], err = d.time(m.raw, "the time of "+m.key); err != nil {
 			return nil, err
 		}
 	}
 	maps.DeleteFunc(ts, func(_ string, t time.Time) bool { return t.IsZero() })
+	if len(ts) == 0 {
+		return nil, nil
+	}
 	return ts, nil
 }
 
@@ -114,7 +117,7 @@ func (d *decoder) party(raw []byte, what string) (p Party, err error) {
 	}
 	ms, err := d.object(raw, what)
 	var more extra
-	for _, m := range ms {
+	for m := range ms.members {
 		if known, err := d.field(&p, m); err != nil {
 			return p, err
 		} else if !known {
@@ -135,7 +138,7 @@ func (d *decoder) supervisor(raw []byte) (*Supervisor, error) {
 	}
 	s := &Supervisor{}
 	var more extra
-	for _, m := range ms {
+	for m := range ms.members {
 		if m.key == "since" {
 			if s.Since, err = d.time(m.raw, "the supervisor's since"); err != nil {
 				return nil, err
@@ -162,7 +165,7 @@ func (d *decoder) supervisorCLI(raw []byte) (*SupervisorCLI, error) {
 	}
 	c := &SupervisorCLI{}
 	var more extra
-	for _, m := range ms {
+	for m := range ms.members {
 		switch m.key {
 		case "supervisor":
 			c.Supervisor, err = d.string(m.raw, "supervisorCLI's supervisor")
@@ -188,7 +191,7 @@ func (d *decoder) supervisorCLI(raw []byte) (*SupervisorCLI, error) {
 func (d *decoder) grant(raw []byte) (g Grant, err error) {
 	ms, err := d.object(raw, "a grant")
 	var more extra
-	for _, m := range ms {
+	for m := range ms.members {
 		switch m.key {
 		case "resource":
 			g.Resource, err = d.string(m.raw, "a grant's resource")
@@ -216,7 +219,7 @@ func (d *decoder) grant(raw []byte) (g Grant, err error) {
 func (d *decoder) hold(raw []byte) (h Hold, err error) {
 	ms, err := d.object(raw, "a hold")
 	var more extra
-	for _, m := range ms {
+	for m := range ms.members {
 		switch m.key {
 		case "target":
 			h.Target, err = d.string(m.raw, "a hold's target")
@@ -246,7 +249,9 @@ func (d *decoder) hold(raw []byte) (h Hold, err error) {
 // Document is the state as JSON: a line for each member, grant and hold, so
 // that it can be read and compared.
 func (s *State) Document() []byte {
-	e := &encoder{b: []byte("{\n")}
+	const each = 400 // bytes: a grant or hold has somewhat fewer as a rule
+	e := &encoder{b: make([]byte, 0, 1024+each*(len(s.Grants)+len(s.Holds)))}
+	e.b = append(e.b, "{\n"...)
 	line := func(key string) {
 		if e.b[len(e.b)-2] != '{' {
 			e.b = append(e.b[:len(e.b)-1], ",\n"...)

@@ -39,8 +39,12 @@ func (x *extra) keep(m member) {
 
 // A decoder reads one document. It knows where it is by how much of the
 // document lies behind a value, so a value must be an unmodified slice of it.
+//
+// A process reads the document once or twice and is young: what costs it most
+// is memory that it has not used before. So nothing is copied but the document.
 type decoder struct {
-	doc []byte
+	doc  []byte
+	text string // the same, of which strings are cut
 }
 
 // SyntaxError says what is wrong in a document, and at which byte.
@@ -53,8 +57,11 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("byte %d: %s", e.Offset, e.Reason)
 }
 
+// offset is where a value begins.
+func (d *decoder) offset(raw []byte) int { return cap(d.doc) - cap(raw) }
+
 func (d *decoder) fail(raw []byte, format string, args ...any) error {
-	return &SyntaxError{Offset: int64(cap(d.doc) - cap(raw)), Reason: fmt.Sprintf(format, args...)}
+	return &SyntaxError{Offset: int64(d.offset(raw)), Reason: fmt.Sprintf(format, args...)}
 }
 
 // newDecoder checks the syntax of a whole document.
@@ -79,7 +86,7 @@ func newDecoder(doc []byte) (*decoder, error) {
 		}
 		return nil, &SyntaxError{int64(at), "not UTF-8"}
 	}
-	return &decoder{doc}, nil
+	return &decoder{doc, string(doc)}, nil
 }
 
 func skipSpace(b []byte) []byte {
@@ -91,56 +98,84 @@ func skipSpace(b []byte) []byte {
 
 // value cuts the first value off valid JSON.
 func value(b []byte) (raw, rest []byte) {
-	depth, inString := 0, false
-	for i := 0; i < len(b); i++ {
-		c := b[i]
-		switch {
-		case inString:
-			if c == '\\' {
-				i++
-			} else if c == '"' {
-				inString = false
-				if depth == 0 {
-					return b[:i+1], b[i+1:]
-				}
-			}
-		case c == '"':
-			inString = true
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			if depth == 0 {
-				return b[:i], b[i:] // a number or word ends at its parent's bracket
-			}
-			if depth--; depth == 0 {
-				return b[:i+1], b[i+1:]
-			}
-		case depth == 0 && (c == ',' || c == ':' || c == ' ' || c == '\t' || c == '\n' || c == '\r'):
-			return b[:i], b[i:]
+	n := 0
+	switch b[0] {
+	case '"':
+		n = stringLen(b)
+	case '{', '[':
+		n = bracketLen(b)
+	default: // a number or word ends at a space, or at what belongs to its parent
+		for n < len(b) && b[n] > ' ' && b[n] != ',' && b[n] != '}' && b[n] != ']' {
+			n++
 		}
 	}
-	return b, nil
+	return b[:n], b[n:]
 }
 
-// object cuts an object into its members, in order.
-func (d *decoder) object(raw []byte, what string) ([]member, error) {
-	if len(raw) == 0 || raw[0] != '{' {
-		return nil, d.fail(raw, "%s is not an object", what)
+// stringLen is how long the string is that b begins with.
+func stringLen(b []byte) int {
+	for i := 1; ; i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
 	}
-	var ms []member
-	for b := skipSpace(raw[1:]); b[0] != '}'; {
-		k, rest := value(b)
-		key, err := d.string(k, "a member's name")
+}
+
+// bracketLen is how long the object or array is that b begins with.
+func bracketLen(b []byte) int {
+	depth := 0
+	for i := 0; ; i++ {
+		switch b[i] {
+		case '"':
+			i += stringLen(b[i:]) - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+}
+
+// An object is read member by member.
+type object struct {
+	d   *decoder
+	raw []byte // from its first member on; nothing when there is none
+}
+
+func (d *decoder) object(raw []byte, what string) (object, error) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return object{}, d.fail(raw, "%s is not an object", what)
+	}
+	return object{d, skipSpace(raw[1:])}, nil
+}
+
+// members yields the members in order.
+func (o object) members(yield func(member) bool) {
+	for b := o.raw; len(b) > 0 && b[0] != '}'; {
+		name, rest := value(b)
+		key, err := o.d.string(name, "a member's name")
 		if err != nil {
-			return nil, err
+			panic(err) // the syntax has been checked, and every string can be read
 		}
 		v, rest := value(skipSpace(skipSpace(rest)[1:]))
-		ms = append(ms, member{key, k, v})
-		if b = skipSpace(rest); b[0] == ',' {
-			b = skipSpace(b[1:])
+		if !yield(member{key, name, v}) {
+			return
 		}
+		b = nextElement(rest)
 	}
-	return ms, nil
+}
+
+// nextElement skips what separates an element from the next.
+func nextElement(b []byte) []byte {
+	if b = skipSpace(b); b[0] == ',' {
+		b = skipSpace(b[1:])
+	}
+	return b
 }
 
 // array cuts an array into its elements.
@@ -155,9 +190,7 @@ func (d *decoder) array(raw []byte, what string) ([][]byte, error) {
 	for b := skipSpace(raw[1:]); b[0] != ']'; {
 		v, rest := value(b)
 		es = append(es, v)
-		if b = skipSpace(rest); b[0] == ',' {
-			b = skipSpace(b[1:])
-		}
+		b = nextElement(rest)
 	}
 	return es, nil
 }
@@ -171,7 +204,8 @@ func (d *decoder) string(raw []byte, what string) (string, error) {
 		return "", d.fail(raw, "%s is not a string", what)
 	}
 	if bytes.IndexByte(raw, '\\') < 0 && ascii(raw) {
-		return string(raw[1 : len(raw)-1]), nil
+		at := d.offset(raw)
+		return d.text[at+1 : at+len(raw)-1], nil
 	}
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil {
@@ -217,34 +251,32 @@ func ascii(b []byte) bool {
 	return true
 }
 
-// quote is s as JSON.
-func quote(s string) string {
-	plain := true
+// appendQuoted appends s as JSON.
+func appendQuoted(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			plain = false
-			break
+			return appendEscaped(b, s)
 		}
 	}
-	if plain {
-		return `"` + s + `"`
-	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+	return append(append(append(b, '"'), s...), '"')
+}
+
+func appendEscaped(b []byte, s string) []byte {
+	var q bytes.Buffer
+	e := json.NewEncoder(&q)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(s); err != nil {
-		return `""` // a string always encodes
+		return append(b, `""`...) // a string always encodes
 	}
 	// What encoding/json leaves as it is, and a terminal obeys.
-	var q strings.Builder
-	for _, r := range strings.TrimSuffix(b.String(), "\n") {
+	for _, r := range strings.TrimSuffix(q.String(), "\n") {
 		if 0x7f <= r && r <= 0x9f || unicode.Is(unicode.Bidi_Control, r) {
-			fmt.Fprintf(&q, `\u%04x`, r)
+			b = fmt.Appendf(b, `\u%04x`, r)
 		} else {
-			q.WriteRune(r)
+			b = utf8.AppendRune(b, r)
 		}
 	}
-	return q.String()
+	return b
 }
 
 // An Object writes the members of a JSON object by hand, as a record is written
@@ -260,7 +292,7 @@ func NewObject() *Object { return &Object{encoder{append(make([]byte, 0, 512), '
 // String writes a member that may not be left out.
 func (o *Object) String(key, v string) {
 	o.name(key)
-	o.b = append(o.b, quote(v)...)
+	o.b = appendQuoted(o.b, v)
 }
 
 // StringIf writes a member unless it is empty.
@@ -299,13 +331,13 @@ func (e *encoder) name(key string) {
 	if n := len(e.b); n > 0 && e.b[n-1] != '{' && e.b[n-1] != '\n' {
 		e.b = append(e.b, ',')
 	}
-	e.b = append(append(e.b, quote(key)...), ':')
+	e.b = append(appendQuoted(e.b, key), ':')
 }
 
 func (e *encoder) string(key, v string) {
 	if v != "" {
 		e.name(key)
-		e.b = append(e.b, quote(v)...)
+		e.b = appendQuoted(e.b, v)
 	}
 }
 
@@ -315,7 +347,7 @@ func (e *encoder) strings(key string, vs []string) {
 	}
 	e.name(key)
 	for i, v := range vs {
-		e.b = append(append(e.b, "[,"[min(i, 1)]), quote(v)...)
+		e.b = appendQuoted(append(e.b, "[,"[min(i, 1)]), v)
 	}
 	e.b = append(e.b, ']')
 }
