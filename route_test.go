@@ -179,6 +179,37 @@ func FuzzPlain(f *testing.F) {
 	})
 }
 
+// A verb's own grammar understands what the whole one does, and as the same.
+func FuzzVerb(f *testing.F) {
+	for _, s := range []string{"run gpu", "run -n --wait 5s gpu net", "run -qvE9 gpu", "run --ttl=1m --on-lost warn gpu", "run --on-lost no gpu",
+		"list", "--json list", "list --watch", "list gpu", "status gpu", "--dir /x status gpu", "queue", "history --since 7d --last 3 gpu", "stats gpu",
+		"timeline --svg - gpu net", "claim --for 2h -p x gpu", "extend gpu 2h", "release --force --reason x gpu", "release --grace x gpu",
+		"ask --message m gpu", "verify t gpu", "grant gpu,net s1 --budget-gib 3", "revoke gpu s1", "supervisor start --pid=-1", "supervisor", "supervisor stop x",
+		"upgrade begin wc/a --to 2 --until 2h", "upgrade end wc", "guard --rules f", "completion zsh", "completion csh", "init fish", "doctor", "version", "version --wait 5s"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		words := strings.Split(line, " ")
+		if _, known := firstWord(words); !known || len(words) > 50 || !utf8.ValidString(line) {
+			t.Skip()
+		}
+		for _, w := range words { // is answered with its help
+			if strings.HasPrefix(w, "-h") || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.Contains(w, "h") || strings.HasPrefix(w, "--help") {
+				t.Skip()
+			}
+		}
+		all, verb, err := understand(words)
+		var c cli
+		got, ok := c.parseVerb(words)
+		if ok != (err == nil) {
+			t.Fatalf("%q alone: %v; among all: %v", words, ok, err)
+		}
+		if ok && (got != verb || !reflect.DeepEqual(c, all)) {
+			t.Errorf("%q is %s %+v, among all %s %+v", words, got, c, verb, all)
+		}
+	})
+}
+
 // commands are the commands of the model, with the flags that each has of its
 // own.
 func commands(n *kong.Node, each func(n *kong.Node)) {

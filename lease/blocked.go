@@ -175,9 +175,8 @@ func (c *change) blocked(st *state.State, rq *Request, s *sight, mine *ticket, r
 		b.silent = s.dirIno
 	}
 	if !s.held() {
-		for _, g := range Pending(st, s.res, false, c.now, GrantTTL) {
-			b.soonest(expiry(st, g, GrantTTL).Add(time.Millisecond))
-			break
+		if pending := c.pending(st, s.res, false, false); len(pending) > 0 {
+			b.soonest(expiry(st, pending[0], GrantTTL).Add(time.Millisecond))
 		}
 	}
 	return b, nil

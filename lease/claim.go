@@ -210,7 +210,7 @@ func (c *change) expire(s *sight) error {
 		return err
 	}
 	out := func(g state.Grant) bool {
-		return g.Resource == s.res && !claimable(st, g, s.res, false, c.now, GrantTTL)
+		return g.Resource == s.res && !claimable(st, &g, s.res, false, c.now, GrantTTL)
 	}
 	if !slices.ContainsFunc(st.Grants, out) {
 		return nil

@@ -48,9 +48,10 @@ func readWithStat(path string, flags int, limit int) ([]byte, unix.Stat_t, error
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, st, &fs.PathError{Op: "read", Path: path, Err: errNoFile}
 	}
-	var b []byte
+	const room = 512 // bytes, for what is read at once: /proc says that its files have none
+	b := make([]byte, 0, min(st.Size, int64(limit))+room)
 	for len(b) < limit {
-		if cap(b)-len(b) < 4096 {
+		if cap(b)-len(b) < room {
 			b = append(make([]byte, 0, len(b)+max(4096, len(b))), b...)
 		}
 		n, err := retry(func() (int, error) { return unix.Read(fd, b[len(b):min(cap(b), limit)]) })

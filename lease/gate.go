@@ -49,7 +49,8 @@ func Check(st *state.State, g Gate) (int, error) {
 		return -1, nil
 	}
 	place := 0
-	for i, grant := range st.Grants {
+	for i := range st.Grants {
+		grant := &st.Grants[i]
 		if !claimable(st, grant, g.Resource, g.Held, g.Now, g.TTL) || hold != nil && grant.UpgradeUnblock == "" {
 			continue
 		}
@@ -73,13 +74,13 @@ func Check(st *state.State, g Gate) (int, error) {
 	return -1, &Refusal{Reason: noGrantReason(g)}
 }
 
-func firstGrant(st *state.State, g Gate, unblock bool) state.Grant {
-	for _, grant := range st.Grants {
-		if claimable(st, grant, g.Resource, g.Held, g.Now, g.TTL) && (!unblock || grant.UpgradeUnblock != "") {
+func firstGrant(st *state.State, g Gate, unblock bool) *state.Grant {
+	for i := range st.Grants {
+		if grant := &st.Grants[i]; claimable(st, grant, g.Resource, g.Held, g.Now, g.TTL) && (!unblock || grant.UpgradeUnblock != "") {
 			return grant
 		}
 	}
-	return state.Grant{}
+	return &state.Grant{}
 }
 
 func noGrantReason(g Gate) string {
@@ -129,12 +130,12 @@ func upgradeReason(g Gate, h *state.Hold) string {
 // claimable says whether a grant of res can still be claimed. It waits without
 // expiring while the resource is held. Once free, it is out when more than ttl
 // has passed since the later of the grant and the resource's last release.
-func claimable(st *state.State, g state.Grant, res string, held bool, now time.Time, ttl time.Duration) bool {
+func claimable(st *state.State, g *state.Grant, res string, held bool, now time.Time, ttl time.Duration) bool {
 	return g.Resource == res && (held || !now.After(expiry(st, g, ttl)))
 }
 
 // expiry is the last moment at which a grant of a free resource can be claimed.
-func expiry(st *state.State, g state.Grant, ttl time.Duration) time.Time {
+func expiry(st *state.State, g *state.Grant, ttl time.Duration) time.Time {
 	from := g.At
 	if r := st.Released[g.Resource]; r.After(from) {
 		from = r
@@ -147,9 +148,9 @@ func expiry(st *state.State, g state.Grant, ttl time.Duration) time.Time {
 // resource waits.
 func Pending(st *state.State, res string, held bool, now time.Time, ttl time.Duration) []state.Grant {
 	var pending []state.Grant
-	for _, g := range st.Grants {
-		if claimable(st, g, res, held, now, ttl) {
-			pending = append(pending, g)
+	for i := range st.Grants {
+		if g := &st.Grants[i]; claimable(st, g, res, held, now, ttl) {
+			pending = append(pending, *g)
 		}
 	}
 	return pending
@@ -159,9 +160,9 @@ func Pending(st *state.State, res string, held bool, now time.Time, ttl time.Dur
 // at now (their grants wait without expiring).
 func Prune(st *state.State, held map[string]bool, now time.Time, ttl time.Duration) {
 	kept := st.Grants[:0:0]
-	for _, g := range st.Grants {
-		if claimable(st, g, g.Resource, held[g.Resource], now, ttl) {
-			kept = append(kept, g)
+	for i := range st.Grants {
+		if g := &st.Grants[i]; claimable(st, g, g.Resource, held[g.Resource], now, ttl) {
+			kept = append(kept, *g)
 		}
 	}
 	st.Grants = kept

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -37,14 +38,12 @@ func (c *change) addParty(res string, w Waiter, ns []int64) {
 	text := indexLine(w.Number, w.Who())
 	var st unix.Stat_t
 	if len(ns) == 0 || unix.Fstat(fd, &st) == nil && st.Size > indexMost {
-		old := c.parties(res)
+		old := c.indexLines(res)
 		if unix.Ftruncate(fd, 0) != nil {
 			return
 		}
 		for _, n := range ns {
-			if who, ok := old[n]; ok {
-				text = indexLine(n, who) + text
-			}
+			text = old[n] + text
 		}
 	}
 	unix.Write(fd, []byte(text))
@@ -54,16 +53,17 @@ func indexLine(n int64, p state.Party) string {
 	return fmt.Sprintf("%d %q %q %q %q %q\n", n, p.Session, p.HostSession, p.Name, p.Person, p.Host)
 }
 
-// parties reads the index. A line that isn't one is passed over.
-func (b *Base) parties(res string) map[int64]state.Party {
+// indexLines reads the index: the line of each number that it knows.
+func (b *Base) indexLines(res string) map[int64]string {
 	text, err := readFile(b.indexPath(res), unix.O_RDONLY, maxRecord)
 	if err != nil {
 		return nil
 	}
-	index := map[int64]state.Party{}
+	index := make(map[int64]string, bytes.Count(text, []byte("\n")))
 	for line := range strings.Lines(string(text)) {
-		if n, who, ok := parseIndexLine(line); ok {
-			index[n] = who
+		number, _, _ := strings.Cut(line, " ")
+		if n, err := strconv.ParseInt(number, 10, 64); err == nil && strings.HasSuffix(line, "\n") {
+			index[n] = line
 		}
 	}
 	return index
@@ -93,24 +93,23 @@ type lineup struct {
 	*change
 	res     string
 	numbers []int64
-	index   map[int64]state.Party
+	index   map[int64]string // most lines are never asked for: each is read when it is
 }
 
 // lineOf reads a line and whose its places are.
 func (c *change) lineOf(res string) *lineup {
 	l := &lineup{change: c, res: res}
 	if l.numbers, _ = c.Base.numbers(res); len(l.numbers) > 0 {
-		l.index = c.parties(res)
+		l.index = c.indexLines(res)
 	}
 	return l
 }
 
 func (l *lineup) who(n int64) state.Party {
-	who, known := l.index[n]
-	if !known {
-		who = l.waiter(l.res, n).Who()
+	if _, who, known := parseIndexLine(l.index[n]); known {
+		return who
 	}
-	return who
+	return l.waiter(l.res, n).Who()
 }
 
 // place is a live place of a party, open for its hang-up; ok is false when
@@ -154,7 +153,7 @@ func (c *change) granteeAhead(st *state.State, who state.Party, s *sight, hold b
 		return p, false, true
 	}
 	pending := c.pending(st, s.res, s.held(), hold)
-	mine := slices.IndexFunc(pending, func(g state.Grant) bool { return g.To.Same(who) })
+	mine := slices.IndexFunc(pending, func(g *state.Grant) bool { return g.To.Same(who) })
 	if mine < 0 {
 		return p, false, false
 	}

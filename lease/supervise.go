@@ -394,7 +394,7 @@ func Crossed(st *state.State, now time.Time, needsBoth func(p state.Party, a, b 
 	behind := map[string][]state.Party{}
 	var order []string
 	for _, g := range st.Grants {
-		if !claimable(st, g, g.Resource, false, now, GrantTTL) {
+		if !claimable(st, &g, g.Resource, false, now, GrantTTL) {
 			continue
 		}
 		if _, ok := heads[g.Resource]; !ok {

@@ -457,11 +457,14 @@ func (c *change) wakeAfter(st *state.State, res string, held bool, after int64) 
 }
 
 // pending are the grants of res that decide: while an upgrade holds it only
-// those that go through.
-func (c *change) pending(st *state.State, res string, held, hold bool) []state.Grant {
-	pending := Pending(st, res, held, c.now, GrantTTL)
-	if hold {
-		pending = slices.DeleteFunc(pending, func(g state.Grant) bool { return g.UpgradeUnblock == "" })
+// those that go through. They are st's own: a line of grants is not copied at
+// each look.
+func (c *change) pending(st *state.State, res string, held, hold bool) []*state.Grant {
+	var pending []*state.Grant
+	for i := range st.Grants {
+		if g := &st.Grants[i]; claimable(st, g, res, held, c.now, GrantTTL) && (!hold || g.UpgradeUnblock != "") {
+			pending = append(pending, g)
+		}
 	}
 	return pending
 }

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Parse reads a document. The error is a *SyntaxError.
+// Parse reads a document, which belongs to the state from then on and must not
+// be changed. The error is a *SyntaxError.
 func Parse(doc []byte) (*State, error) {
 	d, err := newDecoder(doc)
 	if err != nil {

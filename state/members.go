@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // The document is shared with other tools, so what this program doesn't know
@@ -64,7 +65,8 @@ func (d *decoder) fail(raw []byte, format string, args ...any) error {
 	return &SyntaxError{Offset: int64(d.offset(raw)), Reason: fmt.Sprintf(format, args...)}
 }
 
-// newDecoder checks the syntax of a whole document.
+// newDecoder checks the syntax of a whole document, which must not change from
+// then on: what is read of it lies in it.
 func newDecoder(doc []byte) (*decoder, error) {
 	doc = doc[:len(doc):len(doc)]
 	if !json.Valid(doc) {
@@ -86,7 +88,7 @@ func newDecoder(doc []byte) (*decoder, error) {
 		}
 		return nil, &SyntaxError{int64(at), "not UTF-8"}
 	}
-	return &decoder{doc, string(doc)}, nil
+	return &decoder{doc, unsafe.String(unsafe.SliceData(doc), len(doc))}, nil
 }
 
 func skipSpace(b []byte) []byte {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,10 @@ type Store struct {
 
 	last  *State // what the document said when it was seen as
 	seen  identity
-	young bool // it was seen so soon after its change that the next may look the same
+	text  []byte // what last was read from, or written as
+	young bool   // it was seen so soon after its change that the next may look the same
+	doubt bool   // what it looks like tells nothing: its text does
+	buf   []byte // for the next reading
 }
 
 // identity tells one version of a file from the next: it is replaced by
@@ -94,7 +98,7 @@ func (s *Store) Look(ctx context.Context) (*Locked, error) {
 // Unlocked is a look without the lock: nothing is made for it, and what it reads
 // need not be true together.
 func (s *Store) Unlocked() *Locked {
-	s.doubt()
+	s.doubt = s.young
 	return &Locked{Store: s}
 }
 
@@ -120,7 +124,7 @@ func (s *Store) acquire(ctx context.Context, how int) (*Locked, error) {
 				f.Close()
 				return nil, &fs.PathError{Op: "lock", Path: s.LockPath(), Err: errors.New("not a regular file")}
 			}
-			s.doubt()
+			s.doubt = s.young
 			return &Locked{s, f}, nil
 		}
 		f.Close()
@@ -267,7 +271,7 @@ func (l *Locked) State() (*State, error) {
 	default:
 		return nil, &BrokenError{l.Path(), errors.New("is not a regular file")}
 	}
-	if l.last != nil && identify(&st) == l.seen {
+	if l.last != nil && !l.doubt && identify(&st) == l.seen {
 		return l.last, nil
 	}
 	f, err := open(l.Path(), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -285,20 +289,29 @@ func (l *Locked) State() (*State, error) {
 	if st.Size > MaxDocument {
 		return nil, &BrokenError{l.Path(), fmt.Errorf("has %d bytes, more than the %d that a state document may have", st.Size, MaxDocument)}
 	}
-	doc := make([]byte, st.Size+1)
-	n, err := io.ReadFull(f, doc)
+	if int64(cap(l.buf)) <= st.Size {
+		l.buf = make([]byte, st.Size+st.Size/8+512)
+	}
+	buf := l.buf[:st.Size+1]
+	n, err := io.ReadFull(f, buf)
 	if err != io.ErrUnexpectedEOF && err != io.EOF {
 		if err == nil {
 			err = errors.New("it grew while it was read")
 		}
 		return nil, &fs.PathError{Op: "read", Path: l.Path(), Err: err}
 	}
-	parsed, err := Parse(doc[:n])
-	if err != nil {
-		return nil, &BrokenError{l.Path(), err}
+	doc := buf[:n]
+	said := l.last
+	if said != nil && bytes.Equal(doc, l.text) {
+		doc = l.text
+	} else {
+		l.buf = nil // it is the state's
+		if said, err = Parse(doc); err != nil {
+			return nil, &BrokenError{l.Path(), err}
+		}
 	}
-	l.remember(parsed, &st)
-	return parsed, nil
+	l.remember(said, doc, &st)
+	return said, nil
 }
 
 // Forget drops a document that was changed and won't be saved.
@@ -308,16 +321,11 @@ func identify(st *unix.Stat_t) identity { return identity{st.Ino, st.Size, st.Mt
 
 // remember keeps what a document says. Two replacements later its inode number
 // may be in use again, within one tick of the file system's clock: a young one
-// is kept only while the lock is.
-func (s *Store) remember(said *State, st *unix.Stat_t) {
-	s.last, s.seen = said, identify(st)
+// is read again after the lock was given back, and compared.
+func (s *Store) remember(said *State, text []byte, st *unix.Stat_t) {
+	s.last, s.text, s.seen = said, text, identify(st)
 	s.young = time.Since(time.Unix(st.Mtim.Unix())) < 2*time.Second
-}
-
-func (s *Store) doubt() {
-	if s.young {
-		s.last = nil
-	}
+	s.doubt = false
 }
 
 // Save replaces the document: a temporary file, fsync, rename. A reader sees
@@ -338,7 +346,8 @@ func (l *Locked) Save(st *State) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(st.Document())
+	text := st.Document()
+	_, err = f.Write(text)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -354,7 +363,7 @@ func (l *Locked) Save(st *State) error {
 	}
 	var id unix.Stat_t
 	if unix.Lstat(l.Path(), &id) == nil {
-		l.remember(st, &id)
+		l.remember(st, text, &id)
 	}
 	return nil
 }
