@@ -64,10 +64,15 @@ func (l *Lease) NoteForks() {
 
 func (l *Lease) writeProcess() {
 	p := l.process
+	if p.Child == nil {
+		p.Forks = 0 // comes behind it
+	}
 	for _, h := range l.held {
 		p.Fence = h.fence
 		text := p.encode()
-		// In place and in one write: a reader sees the old text or the new.
+		// In place, without a lock and in one write. A reader may see the half of it
+		// (no file system promises more), which is the old text, and a part of what
+		// is added to it: see (*sight).process.
 		if n, err := unix.Pwrite(h.process, text, 0); err == nil {
 			unix.Ftruncate(h.process, int64(n))
 		}

@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -241,11 +243,62 @@ func (s *sight) process() *Process {
 		}
 		p := &Process{}
 		if json.Unmarshal(b, p) != nil {
-			return nil
+			// The run adds to it in place and takes no lock for that: it may be
+			// half-written. What is added comes last.
+			p = &Process{}
+			if json.Unmarshal(wholeMembers(b), p) != nil {
+				return nil
+			}
 		}
 		s.proc = p
 	}
 	return s.proc
+}
+
+// wholeMembers is an object that is cut off, or overwritten from some byte on, up to
+// its last whole member.
+func wholeMembers(text []byte) []byte {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	end := 0
+	for d.More() {
+		if _, err := d.Token(); err != nil { // a name
+			break
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			break
+		}
+		after := int(d.InputOffset())
+		if after == len(text) || text[after] != ',' && text[after] != '}' {
+			break // perhaps the beginning of a number
+		}
+		end = after
+	}
+	if end == 0 {
+		return nil
+	}
+	return append(text[:end:end], '}')
+}
+
+// LookMembers is Look with the processes of whoever has res (Sight.Members), all
+// under the lock: a look without it may see the lease of one and the witness of
+// the next, and what ends those processes would end somebody else's. The error is
+// a *NameError, an *fs.PathError or the context's.
+func (b *Base) LookMembers(ctx context.Context, res string) (Sight, []Member, error) {
+	none := Sight{Resource: res}
+	l, err := b.Store.Look(ctx)
+	if err != nil {
+		return none, nil, err
+	}
+	defer l.Unlock()
+	sight, err := b.Look(res)
+	if err != nil {
+		return none, nil, err
+	}
+	return sight, sight.Members(), nil
 }
 
 // record reads holder.json. One that is missing or unreadable leaves a holder

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"withlease/lease"
+	"withlease/state"
 )
 
 // child has a holder start a command as it is told, and ends it with the test.
@@ -543,4 +545,69 @@ func TestReaderDoesntDisturb(t *testing.T) {
 	}
 	a.release()
 	only(t, b)
+}
+
+// TestHalfWrittenProcess: a run adds to its process file in place while others
+// read it, and one of them may be its own command, which asks whether it runs
+// under it: taken for a stranger it would wait for itself. Whatever part of the
+// addition it sees, it sees the run.
+func TestHalfWrittenProcess(t *testing.T) {
+	b := newBase(t)
+	l, err := b.Acquire(t.Context(), &lease.Request{Resources: []string{"gpu"}, Holder: lease.Holder{Session: "eve"}}, lease.Options{NoWait: true})
+	must(t, err)
+	defer l.Release(t.Context(), "exit 0")
+	path := at(b, "gpu", "process.json")
+	before := read(t, path)
+	l.NoteForks()
+	if text := read(t, path); text != before {
+		t.Errorf("before there is a child %q was written", text)
+	}
+	l.NoteChild(os.Getpid())
+	whole, err := b.Look("gpu")
+	must(t, err)
+	after := read(t, path)
+	if !strings.HasPrefix(after, before[:len(before)-2]) || whole.Process.Child == nil || whole.Process.Forks == 0 {
+		t.Fatalf("%q became %q, which is no addition", before, after)
+	}
+	var views []string
+	for k := range after {
+		if k < len(before) {
+			views = append(views, after[:k]+before[k:])
+		} else {
+			views = append(views, after[:k])
+		}
+	}
+	for _, text := range views {
+		write(t, path, text)
+		s, err := b.Look("gpu")
+		must(t, err)
+		p := s.Process
+		if p == nil || p.Token != l.Token || p.PID != whole.Process.PID || p.Start != whole.Process.Start || p.Fence != whole.Process.Fence {
+			t.Fatalf("of %q is read %+v", text, p)
+		}
+		if p.Child != nil && *p.Child != *whole.Process.Child || p.Forks != 0 && p.Forks != whole.Process.Forks {
+			t.Fatalf("of %q is read %+v", text, p)
+		}
+		if under, err := b.Covers("gpu", "gpu="+l.Token, state.Party{}); err != nil || !under {
+			t.Fatalf("with %q its own command is a stranger (%v)", text, err)
+		}
+	}
+}
+
+// TestMembersUnderTheLock: who is about to end the processes of a lease sees them
+// and the lease together, or those of the next holder are ended.
+func TestMembersUnderTheLock(t *testing.T) {
+	b := newBase(t)
+	crash(t, b, "gpu")
+	locked, err := b.Store.Lock(t.Context())
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, err := b.LookMembers(ctx, "gpu"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it looked while somebody changed the lease: %v", err)
+	}
+	locked.Unlock()
+	if s, _, err := b.LookMembers(t.Context(), "gpu"); err != nil || s.Kind != lease.Crashed {
+		t.Errorf("%v, %v", s.Kind, err)
+	}
 }

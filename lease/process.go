@@ -24,11 +24,11 @@ type Process struct {
 	Fence     int64    `json:"fence"`
 	TTL       float64  `json:"ttl"` // seconds
 	Command   []string `json:"command,omitempty"`
+	// Child is the command's process, noted once it runs.
+	Child *PID `json:"child,omitempty"`
 	// Forks is how many tasks this boot had made when the run began: it says
 	// whether pids have come round since.
 	Forks uint64 `json:"forks,omitempty"`
-	// Child is the command's process, noted once it runs.
-	Child *PID `json:"child,omitempty"`
 }
 
 // shortened is as much of a command line as a record can keep: the kernel takes
@@ -86,9 +86,6 @@ func (p *Process) encode() []byte {
 	o.Int("fence", p.Fence)
 	o.Float("ttl", p.TTL)
 	o.Strings("command", p.Command)
-	if p.Forks != 0 {
-		o.Int("forks", int64(p.Forks))
-	}
 	if p.Child != nil {
 		c := state.NewObject()
 		c.Int("pid", int64(p.Child.PID))
@@ -96,6 +93,9 @@ func (p *Process) encode() []byte {
 			c.Int("start", int64(p.Child.Start))
 		}
 		o.Object("child", c)
+	}
+	if p.Forks != 0 {
+		o.Int("forks", int64(p.Forks))
 	}
 	return o.Line()
 }

@@ -22,11 +22,11 @@ func (s *Session) showDryRun(r Release) Exit {
 	if err != nil {
 		return s.failed(err)
 	}
-	var members []lease.Member
+	members := h.Members()
 	if r.Kill {
-		members, err = s.killable(v.base, h, r)
-	} else if err = s.meant(v.base, h, r); err == nil {
-		members = h.Members()
+		err = s.killable(v.base, h, members, r)
+	} else {
+		err = s.meant(v.base, h, r)
 	}
 	if err != nil {
 		return s.notReleased(err)

@@ -127,12 +127,11 @@ func (s *Session) force(b *lease.Base, r Release) Exit {
 // kill ends the processes of an orphaned lease: TERM, and KILL after the grace.
 // What they held is free when the last of them is gone.
 func (s *Session) kill(b *lease.Base, r Release) Exit {
-	sight, err := b.Look(r.Resource)
+	sight, members, err := b.LookMembers(soon(), r.Resource)
 	if err != nil {
 		return s.failed(err)
 	}
-	members, err := s.killable(b, sight, r)
-	if err != nil {
+	if err := s.killable(b, sight, members, r); err != nil {
 		return s.notReleased(err)
 	}
 	if r.Force {
@@ -157,28 +156,26 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// killable are the processes that a release by kill ends. The error says why
+// killable says why a release by kill may not end the members of a lease, or why
 // there are none.
-func (s *Session) killable(b *lease.Base, sight lease.Sight, r Release) ([]lease.Member, error) {
+func (s *Session) killable(b *lease.Base, sight lease.Sight, members []lease.Member, r Release) error {
 	if err := s.meant(b, sight, r); err != nil {
-		return nil, err
+		return err
 	}
 	held := fmt.Sprintf("%s is %s", r.Resource, heldBy(sight, s.Now()))
 	switch {
 	case sight.Process == nil:
-		return nil, refusal(fmt.Sprintf("%s: no process of it is known, so none is ended; free it with: %s", held, r.forced()))
+		return refusal(fmt.Sprintf("%s: no process of it is known, so none is ended; free it with: %s", held, r.forced()))
 	case !sight.WrapperGone() && sight.Kind != lease.Orphaned && !r.Force:
-		return nil, refusal(fmt.Sprintf("%s: its wrapper runs; ask its holder, or insist: %s", held, forceIt(r.Resource, "--kill ")))
-	}
-	members := sight.Members()
-	if len(members) > 0 {
-		return members, nil
+		return refusal(fmt.Sprintf("%s: its wrapper runs; ask its holder, or insist: %s", held, forceIt(r.Resource, "--kill ")))
+	case len(members) > 0:
+		return nil
 	}
 	also := ""
 	if sight.Process.Reused() {
 		also = fmt.Sprintf(", and pid %d belongs to another process now", sight.Process.PID)
 	}
-	return nil, refusal(fmt.Sprintf("%s: no process that holds it can be seen from here%s; free it with: %s", r.Resource, also, r.forced()))
+	return refusal(fmt.Sprintf("%s: no process that holds it can be seen from here%s; free it with: %s", r.Resource, also, r.forced()))
 }
 
 // meant says whether a lease is there, and the one that is meant.
