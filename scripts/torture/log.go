@@ -159,7 +159,7 @@ func (t *torture) event(e event) {
 		if e.Detail.Fence <= h.fence {
 			wrong("fence %d after %d", e.Detail.Fence, h.fence)
 		}
-		t.usesGrant(h, o, e, wrong)
+		t.usesGrant(h, e, wrong)
 		byLine := !t.log.supervised && e.At.After(h.held.Add(time.Second))
 		h.claims = append(h.claims, claim{o, e.Detail.Fence, byLine})
 		h.holder, h.fence, o.claimed[res] = o, e.Detail.Fence, true
@@ -192,12 +192,14 @@ func (o *op) mayCrash() bool {
 }
 
 // usesGrant checks that a claim under the supervisor was granted, and was the next.
-func (t *torture) usesGrant(h *history, o *op, e event, wrong func(string, ...any)) {
-	if !t.log.supervised || o.session == "" || h.unsure {
+func (t *torture) usesGrant(h *history, e event, wrong func(string, ...any)) {
+	// What runs inside of one that was forced claims for itself, without the outer's session.
+	session := e.Detail.Session
+	if !t.log.supervised || session == "" || h.unsure {
 		return
 	}
-	if len(h.granted) == 0 || h.granted[0] != o.session {
-		wrong("claimed by %s, and granted are %q", o.session, h.granted)
+	if len(h.granted) == 0 || h.granted[0] != session {
+		wrong("claimed by %s, and granted are %q", session, h.granted)
 		h.unsure = true
 		return
 	}

@@ -44,6 +44,9 @@ func (t *torture) start(cmd *exec.Cmd) error {
 
 func (t *torture) end(cmd *exec.Cmd) ending {
 	cmd.Wait()
+	if cmd.ProcessState == nil {
+		select {} // killAll was first: the program ends
+	}
 	t.mu.Lock()
 	delete(t.started, cmd.Process.Pid)
 	t.moved++
