@@ -202,7 +202,7 @@ func (b *Base) Covers(res, heldEnv string, who state.Party) (bool, error) {
 }
 
 // outer says of a sight of res whether it is held by an outer run, or by a claim
-// of who.
+// of who; not by one whose time is over, or those who wait might for ever.
 func outer(res, heldEnv string, who state.Party) func(*sight) bool {
 	token := ""
 	for part := range strings.SplitSeq(heldEnv, ",") {
@@ -211,7 +211,7 @@ func outer(res, heldEnv string, who state.Party) func(*sight) bool {
 		}
 	}
 	return func(s *sight) bool {
-		return s.held() && (token != "" && s.mark().Token == token || s.kind == Recorded && s.record().Party().Same(who))
+		return s.held() && (token != "" && s.mark().Token == token || s.kind == Recorded && !s.late && s.record().Party().Same(who))
 	}
 }
 

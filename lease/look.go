@@ -74,6 +74,7 @@ type sight struct {
 	mtime   time.Time
 	orphans []Member
 	problem error
+	late    bool // a claim whose time is over, and that a run under it keeps
 	proc    *Process
 	owner   int // see Sight
 	terms   *Terms
@@ -120,7 +121,7 @@ func (b *Base) look(res string, now time.Time) (*sight, error) {
 		if s.kind = Recorded; s.terms.over(now) {
 			s.kind = Ended
 			if fd, yes := s.runsUnder(); yes {
-				s.kind, s.watch, s.problem = Recorded, fd, errors.New("its time is over, and a run under it goes on")
+				s.kind, s.watch, s.late = Recorded, fd, true
 			}
 		}
 		return s, nil
@@ -334,6 +335,9 @@ func (s *sight) readRecord() (Holder, time.Time, string) {
 		return unknown, renewed, "its record is unreadable"
 	}
 	h.Env = s.res // whatever a record says, the directory is what is held
+	if s.late {
+		return h, renewed, "its time is over, and a run under it goes on"
+	}
 	return h, renewed, ""
 }
 

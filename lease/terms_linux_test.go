@@ -128,6 +128,43 @@ func TestOlderClaims(t *testing.T) {
 	}
 }
 
+// TestLateClaim: one whose time is over, and that a run under it keeps, is still
+// its holder's, to give back and to extend; no other run joins it.
+func TestLateClaim(t *testing.T) {
+	b := newBase(t)
+	timed(t, b, ann, time.Hour, "gpu")
+	must(t, second(b.Nested(t.Context(), []string{"gpu"}, "", ann)))
+	defer comeOut(t, "gpu")
+	late := func() {
+		t.Helper()
+		must(t, second(b.Extend(t.Context(), "gpu", ann, time.Now().Add(-time.Second))))
+		s, err := b.Look("gpu")
+		if err != nil || !s.Held || !s.Party().Same(ann) || s.Holder.Purpose != "a talk" || s.Problem == "" {
+			t.Errorf("%+v, %v", s, err)
+		}
+	}
+	late()
+	if bl := busy(t, b, "gpu"); !bl.Sight.Party().Same(ann) {
+		t.Errorf("blocked by %+v", bl.Sight)
+	}
+	if nested, err := b.Nested(t.Context(), []string{"gpu"}, "", ann); len(nested) != 0 || err != nil {
+		t.Errorf("nested: %q, %v", nested, err)
+	}
+	if h, terms, err := b.Hold(t.Context(), "gpu", lease.Holder{Session: ann.Session, Name: ann.Name}, time.Hour); h != nil || !lease.IsRefusal(err) {
+		t.Errorf("claimed again: %+v, %+v, %v", h, terms, err)
+	}
+	if err := b.Free(t.Context(), "gpu", bob); !errors.Is(err, lease.ErrNotYours) {
+		t.Errorf("given back by bob: %v", err)
+	}
+	must(t, second(b.Extend(t.Context(), "gpu", ann, time.Now().Add(time.Hour))))
+	if s, err := b.Look("gpu"); err != nil || s.Problem != "" {
+		t.Errorf("extended: %+v, %v", s, err)
+	}
+	late()
+	must(t, b.Free(t.Context(), "gpu", ann))
+	only(t, b)
+}
+
 // TestEndOfATimedClaim: eight wait for a claim that ends between two of their
 // re-checks. The first runs at that moment, and then all of them in their
 // order, one at a time.
