@@ -114,7 +114,7 @@ func (b *Base) asks(res string) []Ask {
 	}
 	var asks []Ask
 	for _, a := range t.Asks[max(0, len(t.Asks)-MaxAsks):] {
-		asks = append(asks, Ask{a.By.state(), a.At, a.Message})
+		asks = append(asks, Ask{a.By.state(), state.Writable(a.At), a.Message})
 	}
 	return asks
 }

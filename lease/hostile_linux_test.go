@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -234,6 +235,30 @@ func TestSpareOfAPrivateBase(t *testing.T) {
 	for name, want := range map[string]os.FileMode{"holder.json": 0o660, "process.json": 0o640, "witness": 0o660 | os.ModeNamedPipe} {
 		if st, err := os.Lstat(at(b, "gpu", name)); err != nil || st.Mode() != want {
 			t.Errorf("%s is %v, %v; want %v", name, st.Mode(), err, want)
+		}
+	}
+}
+
+// TestOddTimes: a time that is read can be written again, whatever its offset.
+func TestOddTimes(t *testing.T) {
+	b := newBase(t)
+	timed(t, b, ann, time.Hour, "gpu")
+	for _, when := range []string{"2026-03-01T10:00:00+24:60", "9999-12-31T23:59:59-23:59", "0000-01-01T00:00:00+23:59"} {
+		record := strings.Replace(good, "2026-03-01T10:00:00Z", when, 1)
+		write(t, at(b, "gpu", "holder.json"), record)
+		write(t, at(b, "gpu", "claim.json"), `{"token":"t","until":"`+when+`"}`)
+		write(t, at(b, "gpu", "asked.json"), `{"asks":[{"at":"`+when+`"}]}`)
+		write(t, at(b, ".queue", "gpu", "1"), "")
+		write(t, at(b, ".queue", "gpu", "1.json"), `{"since":"`+when+`","kept":"`+when+`"}`)
+		s, err := b.Look("gpu")
+		must(t, err)
+		line, err := b.Line("gpu")
+		must(t, err)
+		for _, a := range s.Asks {
+			line = append(line, lease.Waiter{Since: a.At})
+		}
+		if _, err := json.Marshal([]any{s.Holder.SinceTime(), s.Until(), line}); err != nil {
+			t.Errorf("%s: %v", when, err)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func (h Holder) SinceTime() time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	return t
+	return state.Writable(t)
 }
 
 // encode is h as encoding/json has it; a test compares.

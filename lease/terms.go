@@ -74,6 +74,7 @@ func (s *sight) readTerms() *Terms {
 	if json.Unmarshal(text, t) != nil || t.Token == "" {
 		return nil
 	}
+	t.Until = state.Writable(t.Until)
 	return t
 }
 

@@ -283,7 +283,7 @@ func (b *Base) waiter(res string, n int64) Waiter {
 	if err != nil || json.Unmarshal(text, &w) != nil {
 		w = Waiter{}
 	}
-	w.Number = n
+	w.Number, w.Since, w.Kept = n, state.Writable(w.Since), state.Writable(w.Kept)
 	return w
 }
 

@@ -270,5 +270,6 @@ func parseEvent(text []byte) (Event, bool) {
 	if err != nil || l.Verb == "" {
 		return Event{}, false
 	}
-	return Event{at, l.By, l.Verb, l.Detail}, true
+	l.Detail.Until = Writable(l.Detail.Until)
+	return Event{Writable(at), l.By, l.Verb, l.Detail}, true
 }

@@ -387,7 +387,8 @@ func scan(t *testing.T, s *state.Store) (es []state.Event) {
 				continue
 			}
 			if at, err := time.Parse(time.RFC3339, l.At); err == nil {
-				es = append(es, state.Event{At: at, By: l.By, Verb: l.Verb, Detail: l.Detail})
+				l.Detail.Until = state.Writable(l.Detail.Until)
+				es = append(es, state.Event{At: state.Writable(at), By: l.By, Verb: l.Verb, Detail: l.Detail})
 			}
 		}
 	}
@@ -667,6 +668,24 @@ func BenchmarkLog(b *testing.B) {
 	for b.Loop() {
 		if err := l.Log(e); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestOddTimes: what is read of a time can be written as JSON, which package
+// time's RFC 3339 can't always.
+func TestOddTimes(t *testing.T) {
+	for _, text := range []string{"2026-03-04T05:06:07+24:60", "9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00-23:59", "2026-03-04T05:06:07Z"} {
+		s := newStore(t)
+		write(t, s.Events(), `{"at":"`+text+`","by":"b","verb":"v","detail":{}}`+"\n"+`{"at":"`+text+`","by":"b","verb":"v","detail":{"until":"`+text+`"}}`+"\n")
+		es := events(t, s, time.Time{})
+		if _, err := json.Marshal(es); len(es) != 2 || err != nil {
+			t.Errorf("%s: %d events, %v", text, len(es), err)
+		}
+		if st, err := state.Parse([]byte(`{"released":{"gpu":"` + text + `"}}`)); err == nil {
+			if _, err := json.Marshal(st.Released); err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
 		}
 	}
 }

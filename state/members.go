@@ -238,10 +238,23 @@ func (d *decoder) time(raw []byte, what string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	t, err := time.Parse(time.RFC3339, s)
-	if y := t.UTC().Year(); err != nil || y < 0 || y > 9999 { // what is written must be read again
+	if err != nil || !t.Equal(Writable(t)) { // what is written must be read again
 		return time.Time{}, d.fail(raw, "%s is not a time as RFC 3339 has it", what)
 	}
-	return t, nil
+	return Writable(t), nil
+}
+
+// Writable is a time that was read, as it can be written: in UTC, and in one of
+// its years 0 to 9999, the nearest. Package time reads offsets of 24 hours and
+// more, and encoding/json refuses to write what it has read.
+func Writable(t time.Time) time.Time {
+	switch t = t.UTC(); {
+	case t.Year() < 0:
+		return time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+	case t.Year() > 9999:
+		return time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	}
+	return t
 }
 
 func ascii(b []byte) bool {

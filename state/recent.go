@@ -105,8 +105,8 @@ func quickEvent(text string) (e Event, ok bool) {
 	if r.failed || r.text != "" || e.Verb == "" {
 		return Event{}, false
 	}
-	var err error
-	e.At, err = time.Parse(time.RFC3339, at)
+	when, err := time.Parse(time.RFC3339, at)
+	e.At = Writable(when)
 	return e, err == nil
 }
 
