@@ -239,6 +239,26 @@ func TestSpareOfAPrivateBase(t *testing.T) {
 	}
 }
 
+// TestLongLastNumber: what lies behind the last number is cut off, or it would be
+// counted from the clock for ever, twice the same in a millisecond.
+func TestLongLastNumber(t *testing.T) {
+	for _, text := range []string{"garbage that is longer than a number\n", "00000000000000000009\nmore\n"} {
+		b := newBase(t)
+		write(t, at(b, ".queue", "gpu", "last"), text)
+		last := int64(0)
+		for range 2 {
+			l, err := claimNow(b, ann, "gpu")
+			must(t, err)
+			fence := l.Fences()[0]
+			if got := read(t, at(b, ".queue", "gpu", "last")); got != fmt.Sprintf("%020d\n", fence) || last > 0 && fence != last+1 {
+				t.Errorf("fence %d after %d, and the last number is %q", fence, last, got)
+			}
+			last = fence
+			must(t, l.Release(t.Context(), "exit 0"))
+		}
+	}
+}
+
 // TestOddTimes: a time that is read can be written again, whatever its offset.
 func TestOddTimes(t *testing.T) {
 	b := newBase(t)

@@ -144,7 +144,7 @@ func (c *change) line(res string) ([]int64, error) {
 // (R10); a claim, which gives nobody a place, needs the directory only when
 // the last number is lost. It is written in place, in one write of one block,
 // which a kill can't tear; where it is damaged all the same it goes on from the
-// clock, far above any count.
+// clock, far above any count, and what is too much is cut off after that.
 func (c *change) next(res string, place bool) (n int64, ns []int64, err error) {
 	if err := c.makeQueue(res); err != nil {
 		return 0, nil, err
@@ -192,7 +192,12 @@ func (c *change) next(res string, place bool) (n int64, ns []int64, err error) {
 		unix.Close(own)
 		return last, ns, nil
 	}
-	if _, err := retry(func() (int, error) { return unix.Pwrite(fd, fmt.Appendf(nil, "%020d\n", last), 0) }); err != nil {
+	text := fmt.Appendf(nil, "%020d\n", last)
+	_, err = retry(func() (int, error) { return unix.Pwrite(fd, text, 0) })
+	if err == nil && length > len(text) {
+		err = unix.Ftruncate(fd, int64(len(text)))
+	}
+	if err != nil {
 		return 0, nil, &fs.PathError{Op: "write", Path: path, Err: err}
 	}
 	return last, ns, nil
