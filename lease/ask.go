@@ -80,16 +80,16 @@ func (b *Base) Ask(ctx context.Context, res string, by state.Party, message stri
 	asks := slices.DeleteFunc(b.asks(res), func(a Ask) bool { return a.By.Same(by) })
 	asks = append(asks, Ask{by, c.now.UTC(), message})
 	asks = asks[max(0, len(asks)-MaxAsks):]
-	var text asksText
-	for _, a := range asks {
-		text.Asks = append(text.Asks, askText{partyOf(a.By), a.At, a.Message})
+	line, err := encodeAsks(asks)
+	for err == nil && len(line) > maxRecord && len(asks) > 1 { // of others' making: nobody would read any
+		asks = asks[1:]
+		line, err = encodeAsks(asks)
 	}
-	line, err := json.Marshal(text)
 	if err != nil {
 		return asked, err
 	}
 	step("ask.1")
-	if err := b.replace(b.path(res), "asked.json", append(line, '\n')); err != nil {
+	if err := b.replace(b.path(res), "asked.json", line); err != nil {
 		return asked, err
 	}
 	step("ask.2")
@@ -100,6 +100,15 @@ func (b *Base) Ask(ctx context.Context, res string, by state.Party, message stri
 	})
 	asked.Asks = asks
 	return asked, nil
+}
+
+func encodeAsks(asks []Ask) ([]byte, error) {
+	var text asksText
+	for _, a := range asks {
+		text.Asks = append(text.Asks, askText{partyOf(a.By), a.At, a.Message})
+	}
+	line, err := json.Marshal(text)
+	return append(line, '\n'), err
 }
 
 // asks reads asked.json: nothing, when there is none that can be read.

@@ -259,6 +259,20 @@ func TestLongLastNumber(t *testing.T) {
 	}
 }
 
+// TestHugeAsks: asks that only fill the file make room for one that is read.
+func TestHugeAsks(t *testing.T) {
+	b := newBase(t)
+	timed(t, b, ann, time.Hour, "gpu")
+	for _, huge := range []string{`"message":"` + strings.Repeat("<", 1<<18) + `"`, `"by":{"session":"` + strings.Repeat("<", 1<<18) + `"}`} {
+		write(t, at(b, "gpu", "asked.json"), `{"asks":[{`+huge+`},{"by":{"session":"s-eve"},"message":"mine"}]}`)
+		must(t, second(b.Ask(t.Context(), "gpu", bob, "please")))
+		s, err := b.Look("gpu")
+		if err != nil || len(s.Asks) != 2 || s.Asks[0].Message != "mine" || s.Asks[1].Message != "please" {
+			t.Errorf("%d asks, %v", len(s.Asks), err)
+		}
+	}
+}
+
 // TestOddTimes: a time that is read can be written again, whatever its offset.
 func TestOddTimes(t *testing.T) {
 	b := newBase(t)
