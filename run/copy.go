@@ -1,6 +1,7 @@
 package run
 
 import (
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,7 +49,7 @@ func newCopier(t *terminal) (*copier, error) {
 
 func pipe(p *[2]int) error {
 	if err := unix.Pipe(p[:]); err != nil {
-		return err
+		return os.NewSyscallError("pipe", err)
 	}
 	for _, fd := range p {
 		unix.CloseOnExec(fd)

@@ -75,6 +75,8 @@ func Explain(err error) string {
 		return fmt.Sprintf("%s: %s: %s", show(dir.Resource), show(dir.Path), show(dir.Err.Error()))
 	case errors.As(err, &path):
 		return fmt.Sprintf("%s %s: %s", show(path.Op), show(path.Path), show(path.Err.Error())) + hint(path)
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE): // of a pipe or a socket
+		return show(err.Error()) + hint(&fs.PathError{Err: err})
 	}
 	return show(err.Error())
 }
@@ -96,6 +98,10 @@ func hint(e *fs.PathError) string {
 		return ": it is a symbolic link, and links are not followed here; remove it"
 	case errors.Is(e, syscall.EMFILE), errors.Is(e, syscall.ENFILE):
 		return ": raise the limit of open files (ulimit -n)"
+	case errors.Is(e, syscall.EFBIG):
+		return ": raise the limit of the size of files (ulimit -f)"
+	case errors.Is(e, syscall.ENAMETOOLONG):
+		return ": name a place with a shorter path with --dir or $WITHLEASE_DIR"
 	case errors.Is(e, syscall.EXDEV):
 		return ": that directory can't be renamed (a lower layer of an overlay?); remove it by hand"
 	}

@@ -38,7 +38,11 @@ type ptyRun struct {
 // inPTY runs the command in a terminal of its own.
 func (r *run) inPTY() (exit Exit, err error) {
 	runtime.LockOSThread()
-	t, err := newTerminal()
+	program, err := ownProgram()
+	var t *terminal
+	if err == nil {
+		t, err = newTerminal()
+	}
 	if err != nil {
 		if r.PTY == "always" {
 			return Exit{}, &startError{ExitFailed, fmt.Sprintf("no terminal is to be had: %v (run it with --pty=never)", err)}
@@ -49,14 +53,24 @@ func (r *run) inPTY() (exit Exit, err error) {
 	defer t.close()
 	defer t.restore() // on every way out, a panic's included
 	p := &ptyRun{run: r, t: t, hup: make(chan struct{}, 1), ends: make(chan struct{}, 1), asked: make(chan struct{}, lease.MaxAsks), events: make(chan message)}
-	if err := p.start(); err != nil {
+	if err := p.start(program); err != nil {
 		return Exit{}, err
 	}
 	return p.follow()
 }
 
-// start starts the monitor, and through it the command.
-func (p *ptyRun) start() error {
+// ownProgram is where the monitor is started from.
+func ownProgram() (string, error) {
+	if runtime.GOOS != "linux" {
+		return os.Executable()
+	}
+	const self = "/proc/self/exe" // the running program, also when its file was replaced
+	_, err := os.Lstat(self)      // no /proc: a chroot, a small container
+	return self, err
+}
+
+// start starts the monitor, which is this program, and through it the command.
+func (p *ptyRun) start(program string) error {
 	r, t := p.run, p.t
 	ours, theirs, err := socketPair()
 	if err != nil {
@@ -73,13 +87,6 @@ func (p *ptyRun) start() error {
 			unix.Close(tty)
 		}
 	}()
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	if runtime.GOOS == "linux" {
-		self = "/proc/self/exe" // the running program, also when its file was replaced
-	}
 	if p.copy, err = newCopier(t); err != nil {
 		return err
 	}
@@ -97,11 +104,11 @@ func (p *ptyRun) start() error {
 	r.lease.Inherit(true)
 	inheritable(theirs, true)
 	inheritable(tty, true)
-	p.monitor, err = syscall.ForkExec(self, args, attr)
+	p.monitor, err = syscall.ForkExec(program, args, attr)
 	r.lease.Inherit(false)
 	inheritable(theirs, false)
 	if err != nil {
-		return &startError{ExitFailed, fmt.Sprintf("the monitor could not be started: %v", err)}
+		return &startError{ExitFailed, "the monitor could not be started: " + Explain(err)}
 	}
 	unix.Close(theirs)
 	theirs = -1

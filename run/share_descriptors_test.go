@@ -3,6 +3,7 @@ package run_test
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -111,10 +112,13 @@ a b c:
 }
 
 // noPTYs begin a script that runs in namespaces of its own, in which no terminal
-// is to be had: there are none, or as many as the kernel allows are open.
+// is to be had: there are none, or as many as the kernel allows are open, or
+// withlease finds no descriptors for it, or not itself for the monitor.
 var noPTYs = map[string]string{
-	"absent": `mount --bind /dev/null /dev/ptmx`,
-	"full":   `mount -t devpts -o newinstance,max=1,ptmxmode=0666 none /dev/pts; mount --bind /dev/pts/ptmx /dev/ptmx; exec 9<>/dev/ptmx`,
+	"few descriptors": `ulimit -n 20`,
+	"no /proc":        `mount -t tmpfs none /proc`,
+	"absent":          `mount --bind /dev/null /dev/ptmx`,
+	"full":            `mount -t devpts -o newinstance,max=1,ptmxmode=0666 none /dev/pts; mount --bind /dev/pts/ptmx /dev/ptmx; exec 9<>/dev/ptmx`,
 }
 
 func TestC65_NoTerminalToBeHad(t *testing.T) {
@@ -128,7 +132,7 @@ func TestC65_NoTerminalToBeHad(t *testing.T) {
 			if p.code() != 0 {
 				t.Skipf("no namespaces here: %s", p.stderr())
 			}
-			if p.stdout() != "125\n" || !strings.HasPrefix(p.stderr(), "withlease: ") || strings.Count(p.stderr(), "\n") != 1 {
+			if p.stdout() != "125\n" || strings.Count(p.stderr(), "\n") != 1 || !regexp.MustCompile(`^withlease: no terminal is to be had: .* \(run it with --pty=never\)\n$`).MatchString(p.stderr()) {
 				t.Errorf("it exits %q and says %q", p.stdout(), p.stderr())
 			}
 			if s.has("ran") {

@@ -73,6 +73,9 @@ type terminal struct {
 // (as unbuffer(1) does) and the input is passed through all the same: a line
 // discipline would lose data of it.
 func newTerminal() (t *terminal, err error) {
+	if err := canOpen(terminalFiles); err != nil {
+		return nil, err
+	}
 	t = &terminal{in: -1, out: 1, master: -1, user: openTerminal()}
 	any := false
 	for fd := range 3 {
@@ -121,6 +124,28 @@ func newTerminal() (t *terminal, err error) {
 		t.copySize()
 	}
 	return t, nil
+}
+
+// terminalFiles is how many more descriptors a run in a terminal of its own needs than one without, and some to spare.
+const terminalFiles = 16
+
+// canOpen says whether so many descriptors more are to be had. Without one for its poller Go ends the program in the
+// middle of the first os.OpenFile, so that must not be how it is found out.
+func canOpen(n int) error {
+	fds := make([]int, 0, n)
+	defer func() {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}()
+	for range n {
+		fd, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return &fs.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
+		}
+		fds = append(fds, fd)
+	}
+	return nil
 }
 
 // adopt gives the command's terminal the user's settings, once. Only from the
