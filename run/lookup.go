@@ -30,7 +30,7 @@ func lookUp(name, path string) (string, error) {
 		}
 		return name, nil
 	}
-	denied := ""
+	denied, why := "", ""
 	for _, dir := range filepath.SplitList(path) {
 		file := filepath.Join(dir, name)
 		if dir == "" || dir == "." {
@@ -40,14 +40,19 @@ func lookUp(name, path string) (string, error) {
 		case err == nil:
 			return file, nil
 		case codeOf(err) == ExitNotExec && denied == "":
-			denied = file
+			if denied = file; errors.Is(err, errNoExec) {
+				why = ": " + errNoExec.Error()
+			}
 		}
 	}
 	if denied != "" {
-		return "", &startError{ExitNotExec, fmt.Sprintf("%s: found as %s, which can't be executed", show(name), show(denied))}
+		return "", &startError{ExitNotExec, fmt.Sprintf("%s: found as %s, which can't be executed%s", show(name), show(denied), why)}
 	}
 	return "", &startError{ExitNotFound, fmt.Sprintf("%s: command not found; nothing was claimed", show(name))}
 }
+
+// errNoExec is said in place of EACCES, which looks like wrong modes.
+var errNoExec = errors.New("its file system is mounted noexec; copy it to another one, or run it through its interpreter")
 
 func executable(file string) error {
 	st, err := os.Stat(file)
@@ -58,6 +63,9 @@ func executable(file string) error {
 		return &fs.PathError{Op: "exec", Path: file, Err: syscall.EISDIR}
 	}
 	if err := unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS); err != nil {
+		if err == unix.EACCES && st.Mode()&0o111 != 0 && onNoExec(file) {
+			err = errNoExec
+		}
 		return &fs.PathError{Op: "exec", Path: file, Err: err}
 	}
 	return nil

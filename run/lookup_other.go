@@ -1,0 +1,5 @@
+//go:build !linux
+
+package run
+
+func onNoExec(string) bool { return false }
