@@ -30,20 +30,39 @@ func TestB64_NoInotify(t *testing.T) {
 	}
 }
 
-// TestB64_FewDescriptors: with ten descriptors a run goes well, or says what is
-// missing and leaves nothing.
+// TestB64_FewDescriptors: with ten descriptors a run, a run in a terminal, a wait
+// and a look go well, or say what is missing and leave nothing.
 func TestB64_FewDescriptors(t *testing.T) {
-	for n := 5; n <= 24; n++ {
-		l := newLab(t)
-		a := l.run("sh", "-c", "ulimit -n "+strconv.Itoa(n)+"; withlease gpu -- echo ran; echo it ended with $?")
-		switch {
-		case strings.HasPrefix(a.out, "ran\nit ended with 0"):
-		case strings.HasPrefix(a.out, "it ended with 125") && strings.Contains(a.err, "ulimit -n"):
-		case n < 10 && !strings.Contains(a.out, "ran"): // the C library, or Go's start
-		default:
-			t.Errorf("ulimit -n %d: %q, %q", n, a.out, a.err)
-		}
-		l.withlease("-n", "gpu", "--", "true").ends("0")
+	t.Parallel()
+	for args, want := range map[string]string{
+		"gpu -- echo ran": "ran\nit ended with 0\n", "--pty=always gpu -- echo ran": "ran\nit ended with 0\n",
+		"--wait 20ms net -- echo ran": "it ended with 75\n", "status net": "it ended with 1\n", "claim gpu": "it ended with 0\n", "list": "it ended with 0\n",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			last := ""
+			for n := 5; n <= 32; n++ {
+				l := newLab(t)
+				l.withlease("--session", "other", "claim", "net").ends("0")
+				a := l.run("sh", "-c", "ulimit -n "+strconv.Itoa(n)+"; withlease "+args+"; echo it ended with $?")
+				last = strings.ReplaceAll(a.out, "\r", "")
+				ours := strings.Count(a.err, "\n") == strings.Count("\n"+a.err, "\nwithlease: ") // every line
+				switch {
+				case strings.HasSuffix(last, want) && ours:
+				case last == "it ended with 125\n" && ours && (strings.Contains(a.err, "ulimit -n") || strings.Contains(a.err, "too many open files (run it with --pty=never)")):
+				case n < 10 && !strings.Contains(a.out, "ran\n"): // the C library, or Go's start
+				default:
+					t.Errorf("ulimit -n %d: %q, %q", n, a.out, a.err)
+				}
+				if l.withlease("status", "gpu").status == "1" {
+					l.withlease("release", "gpu").ends("0").silent() // of claim, that succeeded
+				}
+				l.withlease("-n", "gpu", "--", "true").ends("0")
+			}
+			if !strings.HasSuffix(last, want) {
+				t.Errorf("with 32 it ends with %q", last)
+			}
+		})
 	}
 }
 
