@@ -22,13 +22,12 @@ build:
 tools:
 	scripts/test-tools
 
-# All tests. They start real processes, terminals and shells.
+# All tests. They start real processes, terminals and shells. COVER=yes prints what
+# of each package runs in them, by the processes that they start too.
 test: tools
-	CGO_ENABLED=0 $(GO) test -p 1 -timeout 15m ./...
-
-# The same, and what of each package runs in it, by the processes that it starts too.
-cover: tools
-	GO="$(GO)" scripts/cover
+	$(if $(COVER),GO="$(GO)" scripts/cover,CGO_ENABLED=0 $(GO) test -p 1 -timeout 15m ./...)
+cover:
+	$(MAKE) test COVER=yes
 
 # All tests with the race detector, which needs cgo.
 race: tools
