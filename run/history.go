@@ -130,6 +130,25 @@ func eventLine(e state.Event) string {
 		if d.Purpose != "" {
 			line.add("it was for: %s", showAt(d.Purpose, 80))
 		}
+	case "claim.end":
+		line.add("the claim of %s ended at its time", by+session(d, e.By))
+		line.times(d)
+		line.why(d.Purpose)
+	case "extend":
+		line.add("the end was moved by %s", by+session(d, e.By))
+		line.until(d)
+		line.why(d.Purpose)
+	case "keep":
+		line.add("kept by %s after its command failed", by+session(d, e.By))
+		line.outcome(d)
+		line.until(d)
+		line.why(d.Purpose)
+	case "ask":
+		line.add("%s asked %s for it", by, showAt(d.To, 60)+session(d, d.To))
+		line.why(d.Reason)
+	case "kill":
+		line.add("%s ended the processes of %s", by, showAt(d.To, 60)+session(d, d.To))
+		line.why(d.Reason)
 	case "grant":
 		line.add("granted to %s by %s", showAt(d.To, 60)+session(d, d.To), by)
 		if d.Reason != "" {
@@ -190,6 +209,13 @@ func (t *eventText) times(d *state.Detail) {
 	}
 	if d.HeldSeconds > 0 {
 		t.add("held for %s", span(logged(d.HeldSeconds)))
+	}
+}
+
+// until says when a lease ends on its own.
+func (t *eventText) until(d *state.Detail) {
+	if !d.Until.IsZero() {
+		t.add("until %s", d.Until.Local().Format("2006-01-02 15:04"))
 	}
 }
 
