@@ -545,6 +545,9 @@ func TestDocumentCantBeWritten(t *testing.T) {
 	if l, err := claimNow(b, session("a"), "gpu", "usb"); err == nil || !strings.Contains(err.Error(), "state.json") {
 		t.Fatalf("%v, %v", l, err)
 	}
+	if h, _, err := b.Hold(t.Context(), "gpu", lease.Holder{Session: session("a").Session}, 0); h != nil || err == nil || !strings.Contains(err.Error(), "state.json") {
+		t.Errorf("a claim without a command: %+v, %v", h, err)
+	}
 	if l, err := b.Leases.List(); len(l) != 0 || err != nil {
 		t.Errorf("left are %+v, %v", l, err)
 	}
