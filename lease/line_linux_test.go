@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"withlease/lease"
+	"withlease/state"
 )
 
 // tidy says that a line is empty, and nothing half-made is in it.
@@ -78,6 +79,101 @@ func TestFirstInFirstOut(t *testing.T) {
 	}
 	only(t, b)
 	tidy(t, b, "gpu")
+}
+
+// TestReleaseWakesTheNext: who is next is told of a release, though a daemon of the command keeps the witness open, whose
+// hang-up never comes then. Not the clock: that would come after two seconds, each time.
+func TestReleaseWakesTheNext(t *testing.T) {
+	b := newBase(t)
+	h, w := start(t, b, "h"), start(t, b, "w")
+	best := time.Hour
+	for range 3 {
+		h.claim("gpu")
+		h.child(order{Inherit: true})
+		w.wait(order{Resources: []string{"gpu"}})
+		began := time.Now()
+		h.release()
+		w.want("claimed")
+		best = min(best, time.Since(began))
+		w.release()
+	}
+	if best > inTime {
+		t.Errorf("the next one has it after %v", best)
+	}
+	only(t, b)
+	tidy(t, b, "gpu")
+}
+
+// TestToldBeforeTheChange: whom a change concerns is told before it is made: who is killed in between leaves no waiter
+// that has to find it by itself.
+func TestToldBeforeTheChange(t *testing.T) {
+	holds := func(who state.Party) func(t *testing.T, b *lease.Base, a *agent) {
+		return func(t *testing.T, b *lease.Base, a *agent) {
+			a.do(order{Do: "acquire", Resources: []string{"gpu"}, Who: who})
+			a.want("claimed")
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		given  func(t *testing.T, b *lease.Base, a *agent)
+		change order
+		step   string // before it the waiter has been told, and after it the change is made
+	}{
+		{"release", holds(session("a")), order{Do: "release"}, "release.5"},
+		{"force", holds(session("a")), order{Do: "force", Who: pat}, "release.5"},
+		{"release of what is granted on", func(t *testing.T, b *lease.Base, a *agent) {
+			supervise(t, b)
+			give(t, b, "w", "gpu")
+			holds(boss)(t, b, a)
+		}, order{Do: "release"}, "release.5"},
+		{"claim by a grant", func(t *testing.T, b *lease.Base, _ *agent) {
+			supervise(t, b)
+			give(t, b, "a", "gpu")
+			give(t, b, "w", "gpu")
+		}, order{Do: "acquire"}, "claim.5"},
+		{"grant", func(t *testing.T, b *lease.Base, _ *agent) { supervise(t, b) }, order{Do: "grant", Who: session("w")}, "grant.2"},
+		{"revoke", func(t *testing.T, b *lease.Base, a *agent) {
+			supervise(t, b)
+			give(t, b, "w", "gpu")
+			holds(boss)(t, b, a)
+		}, order{Do: "revoke", Who: session("w")}, "grant.2"},
+		{"supervisor stop", func(t *testing.T, b *lease.Base, _ *agent) { supervise(t, b) }, order{Do: "unsupervise", Who: boss}, "grant.2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBase(t)
+			a, w := start(t, b, "a"), start(t, b, "w")
+			c.given(t, b, a)
+			w.wait(order{Resources: []string{"gpu"}})
+			w.stop()
+			line, err := b.Line("gpu")
+			must(t, err)
+			mailbox := at(b, ".queue", "gpu", fmt.Sprint(line[0].Number))
+			if n := unread(t, mailbox); n != 0 {
+				t.Fatalf("%d bytes are in its mailbox before", n)
+			}
+			a.do(order{Do: "steps", Step: c.step, N: 1, Path: "stop"})
+			a.want("counting")
+			c.change.Resources = []string{"gpu"}
+			a.do(c.change)
+			if !a.stopped() {
+				t.Fatal("it doesn't stop")
+			}
+			if unread(t, mailbox) == 0 {
+				t.Errorf("at %s nobody has told it", c.step)
+			}
+		})
+	}
+}
+
+// unread is how many bytes are in a FIFO.
+func unread(t testing.TB, path string) int {
+	t.Helper()
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+	must(t, err)
+	return n
 }
 
 // TestHandOverByDeath: each of ten is killed as soon as it holds, and the next
