@@ -323,10 +323,11 @@ func TestReadOnlyDuringRun(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	inNamespace(l, tries+`
-		withlease --ttl 300ms gpu -- sh -c 'echo >held; until test -e go; do sleep .02; done; exit 5' 2>said || echo "the run -> $?" &
+		withlease --ttl 300ms gpu -- sh -c 'echo >held; until test -e go; do sleep .02; done; exit 5' 2>said &
 		run=$!
 		until_file held
-		withlease gpu -- echo has waited 2>waits || echo "the waiter -> $?" &
+		withlease gpu -- echo has waited 2>waits &
+		waiter=$!
 		until grep -qs 'place 1 in line' waits; do sleep .02; done
 		mount --bind "$BASE" "$BASE"
 		mount -o remount,ro,bind "$BASE"
@@ -334,10 +335,10 @@ func TestReadOnlyDuringRun(t *testing.T) {
 		try -n --session other gpu -- touch barged
 		try list
 		echo >go
-		wait $run
+		wait $run || echo "the run -> $?"
+		wait $waiter || echo "the waiter -> $?"
 		umount "$BASE"
 		try -n net -- echo ran
-		wait
 		cat said
 		test ! -e barged
 		try -n gpu -- echo then it ran
