@@ -210,25 +210,6 @@ func (w *worker) claim() {
 	w.mu.Unlock()
 }
 
-// shellLock holds a resource as the lab's script does. Nobody forces it meanwhile.
-func (w *worker) shellLock() {
-	o := w.newOp("lab-lock", longWait, w.resource())
-	held := w.shells[o.res[0]]
-	held.RLock()
-	defer held.RUnlock()
-	env := []string{"WITHLEASE_SESSION=" + o.id}
-	e := w.do(env, "sh", w.shell, "claim", o.res[0], o.id)
-	w.count(fmt.Sprintf("lab-lock claim: %d", e.code))
-	if e.code == 1 || e.code == 2 && strings.Contains(e.err, "be had") { // busy, or others were faster twice
-		return
-	}
-	command := w.commandLine(o, 60*time.Millisecond)
-	w.do(nil, command[0], command[1:]...)
-	if e2 := w.do(env, "sh", w.shell, "release", o.res[0]); e.code != 0 || e2.code != 0 {
-		w.violation("%s: lab-lock.sh claim %v, release %v", o.id, e, e2)
-	}
-}
-
 // orphan leaves a command without its wrapper, and has it ended.
 func (w *worker) orphan() {
 	o := w.newOp("orphan", 2*longWait, w.resource())
