@@ -21,10 +21,11 @@ func (t *torture) finish() {
 	defer t.mu.Unlock()
 	for _, c := range t.conflicts {
 		// Forced away, its command has a while to end; the next holder doesn't wait for that.
+		first := c.first()
 		switch {
 		case c.early == nil:
 			t.wrongLocked("%s met pid %d on %s, which has never begun", c.late.id, c.pid, c.res)
-		case !c.early.forced[c.res]:
+		case !first.forced[c.res]:
 			t.wrongLocked("%s and %s had %s at once, and nobody forced it", c.early.id, c.late.id, c.res)
 		default:
 			t.did["overlap, after a force"]++

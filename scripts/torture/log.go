@@ -263,6 +263,15 @@ type conflict struct {
 	pid         int
 }
 
+// first is who claimed first, by the fences: on a busy machine the command of a run that was forced away may begin later
+// than the next holder's.
+func (c conflict) first() *op {
+	if c.early != nil && c.late.fences[c.res] > 0 && c.late.fences[c.res] < c.early.fences[c.res] {
+		return c.late
+	}
+	return c.early
+}
+
 // sampleLines notes who has which place in a line, as far as it is seen in passing.
 func (t *torture) sampleLines() {
 	for _, res := range resources {
