@@ -31,9 +31,9 @@ func (e *HeldError) Unwrap() error { return ErrNotYours }
 
 // Hold takes res for h with a record and no witness, as `withlease claim`
 // does, through the gate: for the time d, or, when that is 0, until it is
-// released. It returns the holder when that is the same party already, with the
-// terms of that lease, and its time is not over. The error is a *Blocked when a holder, the supervisor,
-// an upgrade or the line says no.
+// released. Where the same party holds it already, and its time is not over, it
+// returns that holder with the terms of that lease. The error is a *Blocked when a
+// holder, the supervisor, an upgrade or the line says no.
 func (b *Base) Hold(ctx context.Context, res string, h Holder, d time.Duration) (already *Holder, t Terms, err error) {
 	if err := CheckName(res); err != nil {
 		return nil, t, err

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -49,19 +50,17 @@ func Check(st *state.State, g Gate) (int, error) {
 		return -1, nil
 	}
 	place := 0
-	for i := range st.Grants {
-		grant := &st.Grants[i]
-		if !claimable(st, grant, g.Resource, g.Held, g.Now, g.TTL) || hold != nil && grant.UpgradeUnblock == "" {
-			continue
+	var first *state.Grant
+	for i, grant := range deciding(st, g.Resource, g.Held, hold != nil, g.Now, g.TTL) {
+		if place++; place == 1 {
+			first = grant
 		}
-		place++
 		if !grant.To.Same(g.Caller) {
 			continue
 		}
 		if place == 1 {
 			return i, nil
 		}
-		first := firstGrant(st, g, hold != nil)
 		return -1, &Refusal{
 			Reason:   fmt.Sprintf("%s is granted to %s first; your grant is number %d", g.Resource, first.To.Label(), place),
 			Position: place,
@@ -72,15 +71,6 @@ func Check(st *state.State, g Gate) (int, error) {
 		return -1, &Refusal{Reason: upgradeReason(g, hold)}
 	}
 	return -1, &Refusal{Reason: noGrantReason(g)}
-}
-
-func firstGrant(st *state.State, g Gate, unblock bool) *state.Grant {
-	for i := range st.Grants {
-		if grant := &st.Grants[i]; claimable(st, grant, g.Resource, g.Held, g.Now, g.TTL) && (!unblock || grant.UpgradeUnblock != "") {
-			return grant
-		}
-	}
-	return &state.Grant{}
 }
 
 func noGrantReason(g Gate) string {
@@ -148,12 +138,24 @@ func expiry(st *state.State, g *state.Grant, ttl time.Duration) time.Time {
 // resource waits.
 func Pending(st *state.State, res string, held bool, now time.Time, ttl time.Duration) []state.Grant {
 	var pending []state.Grant
-	for i := range st.Grants {
-		if g := &st.Grants[i]; claimable(st, g, res, held, now, ttl) {
-			pending = append(pending, *g)
-		}
+	for _, g := range deciding(st, res, held, false, now, ttl) {
+		pending = append(pending, *g)
 	}
 	return pending
+}
+
+// deciding yields the grants of res that can still be claimed, in order, with
+// their index in st.Grants; while an upgrade holds it back (hold) only those that
+// go through. They are st's own: a line of grants is not copied at each look.
+func deciding(st *state.State, res string, held, hold bool, now time.Time, ttl time.Duration) iter.Seq2[int, *state.Grant] {
+	return func(yield func(int, *state.Grant) bool) {
+		for i := range st.Grants {
+			g := &st.Grants[i]
+			if claimable(st, g, res, held, now, ttl) && (!hold || g.UpgradeUnblock != "") && !yield(i, g) {
+				return
+			}
+		}
+	}
 }
 
 // Prune drops the grants whose time ran out; held says which resources are held

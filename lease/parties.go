@@ -93,12 +93,13 @@ type lineup struct {
 	*change
 	res     string
 	numbers []int64
-	index   map[int64]string // most lines are never asked for: each is read when it is
+	index   map[int64]string      // most lines are never asked for: each is read when it is
+	known   map[int64]state.Party // those that were: a grantee who doesn't wait is looked for in all of them
 }
 
 // lineOf reads a line and whose its places are.
 func (c *change) lineOf(res string) *lineup {
-	l := &lineup{change: c, res: res}
+	l := &lineup{change: c, res: res, known: map[int64]state.Party{}}
 	if l.numbers, _ = c.Base.numbers(res); len(l.numbers) > 0 {
 		l.index = c.indexLines(res)
 	}
@@ -106,10 +107,15 @@ func (c *change) lineOf(res string) *lineup {
 }
 
 func (l *lineup) who(n int64) state.Party {
-	if _, who, known := parseIndexLine(l.index[n]); known {
+	who, ok := l.known[n]
+	if ok {
 		return who
 	}
-	return l.waiter(l.res, n).Who()
+	if _, who, ok = parseIndexLine(l.index[n]); !ok {
+		who = l.waiter(l.res, n).Who()
+	}
+	l.known[n] = who
+	return who
 }
 
 // place is a live place of a party, open for its hang-up; ok is false when

@@ -461,15 +461,11 @@ func (c *change) wakeAfter(st *state.State, res string, held bool, after int64) 
 	}
 }
 
-// pending are the grants of res that decide: while an upgrade holds it only
-// those that go through. They are st's own: a line of grants is not copied at
-// each look.
+// pending are the grants of res that decide.
 func (c *change) pending(st *state.State, res string, held, hold bool) []*state.Grant {
 	var pending []*state.Grant
-	for i := range st.Grants {
-		if g := &st.Grants[i]; claimable(st, g, res, held, c.now, GrantTTL) && (!hold || g.UpgradeUnblock != "") {
-			pending = append(pending, g)
-		}
+	for _, g := range deciding(st, res, held, hold, c.now, GrantTTL) {
+		pending = append(pending, g)
 	}
 	return pending
 }

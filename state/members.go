@@ -42,10 +42,10 @@ func (x *extra) keep(m member) {
 // document lies behind a value, so a value must be an unmodified slice of it.
 //
 // A process reads the document once or twice and is young: what costs it most
-// is memory that it has not used before. So nothing is copied but the document.
+// is memory that it has not used before. So nothing is copied.
 type decoder struct {
 	doc  []byte
-	text string // the same, of which strings are cut
+	text string // the same bytes, of which strings are cut
 }
 
 // SyntaxError says what is wrong in a document, and at which byte.
@@ -238,10 +238,11 @@ func (d *decoder) time(raw []byte, what string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	t, err := time.Parse(time.RFC3339, s)
-	if err != nil || !t.Equal(Writable(t)) { // what is written must be read again
+	written := Writable(t)
+	if err != nil || !written.Equal(t) { // what is written must be read again
 		return time.Time{}, d.fail(raw, "%s is not a time as RFC 3339 has it", what)
 	}
-	return Writable(t), nil
+	return written, nil
 }
 
 // Writable is a time that was read, as it can be written: in UTC, and in one of

@@ -50,7 +50,6 @@ type Store struct {
 	seen  identity
 	text  []byte // what last was read from, or written as
 	young bool   // it was seen so soon after its change that the next may look the same
-	doubt bool   // what it looks like tells nothing: its text does
 	buf   []byte // for the next reading
 }
 
@@ -98,7 +97,7 @@ func (s *Store) Look(ctx context.Context) (*Locked, error) {
 // Unlocked is a look without the lock: nothing is made for it, and what it reads
 // need not be true together.
 func (s *Store) Unlocked() *Locked {
-	s.doubt = s.young
+	s.doubt()
 	return &Locked{Store: s}
 }
 
@@ -124,7 +123,7 @@ func (s *Store) acquire(ctx context.Context, how int) (*Locked, error) {
 				f.Close()
 				return nil, &fs.PathError{Op: "lock", Path: s.LockPath(), Err: errors.New("not a regular file")}
 			}
-			s.doubt = s.young
+			s.doubt()
 			return &Locked{s, f}, nil
 		}
 		f.Close()
@@ -271,7 +270,7 @@ func (l *Locked) State() (*State, error) {
 	default:
 		return nil, &BrokenError{l.Path(), errors.New("is not a regular file")}
 	}
-	if l.last != nil && !l.doubt && identify(&st) == l.seen {
+	if l.last != nil && identify(&st) == l.seen {
 		return l.last, nil
 	}
 	f, err := open(l.Path(), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -325,7 +324,13 @@ func identify(st *unix.Stat_t) identity { return identity{st.Ino, st.Size, st.Mt
 func (s *Store) remember(said *State, text []byte, st *unix.Stat_t) {
 	s.last, s.text, s.seen = said, text, identify(st)
 	s.young = time.Since(time.Unix(st.Mtim.Unix())) < 2*time.Second
-	s.doubt = false
+}
+
+// doubt makes the next reading go by the text, where its looks tell nothing.
+func (s *Store) doubt() {
+	if s.young {
+		s.seen = identity{}
+	}
 }
 
 // Save replaces the document: a temporary file, fsync, rename. A reader sees
