@@ -87,6 +87,34 @@ func TestNoProc(t *testing.T) {
 	l.withlease("-n", "gpu", "--", "argv", "ran").ends("0").silent()
 }
 
+// Who can't name its own boot, without /proc, takes no lease over that another machine renews on a shared file system. One
+// of this machine the witness decides.
+func TestNoProcAndAnotherMachine(t *testing.T) {
+	t.Parallel()
+	for name, known := range map[string]string{
+		"a record with all": `"bootId":"other-boot","machineId":"other-machine",`,
+		"of no /proc, too":  `"machineId":"other-machine",`,
+		"no machine id":     `"bootId":"other-boot",`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			l.write("base/leases/gpu/holder.json", `{"env":"gpu","holder":"far@far","name":"Far","host":"far","purpose":"away","since":"2026-01-02T03:04:05Z"}`)
+			l.write("base/leases/gpu/process.json", `{"pid":1,"start":1,`+known+`"host":"far","token":"0123456789abcdef0123456789abcdef","fence":1,"ttl":60,"command":["x"]}`)
+			inNamespace(l, tries+`
+				mkfifo "$BASE/leases/gpu/witness"
+				mount -t tmpfs none /proc
+				test -s /etc/machine-id || { echo some-machine >id; mount --bind id /etc/machine-id || true; }
+				try -n gpu -- touch barged
+				test ! -e barged
+				try list
+				touch -d '61 seconds ago' "$BASE/leases/gpu/holder.json"
+				try -n gpu -- echo ran
+			`).showsAll(`^withlease: not run: gpu is held by Far .*\n-> 75$`, `^gpu  held by Far`, `^ran\n-> 0$`)
+		})
+	}
+}
+
 // killedInside are the ways in which a holder and a waiter don't see each other's processes.
 var killedInside = []struct{ name, holder, waiter string }{
 	{"holder inside", inPIDs, ""},
@@ -109,7 +137,7 @@ func TestKilledInOtherPIDNamespace(t *testing.T) {
 			l := newLab(t)
 			a := l.run("sh", "-euc", tries+`
 				mkfifo gate
-				`+k.holder+`sh -c 'withlease gpu -- sh -c "trap \"\" TERM; kill -9 \$PPID; echo >alone; read _ <gate; kill -9 \$\$"; echo "the wrapper: $?"; until test -e over; do sleep .02; done' 2>/dev/null &
+				`+k.holder+`sh -c 'withlease gpu -- sh -c "trap \"\" TERM; kill -9 \$PPID; echo >alone; read _ <gate; kill -9 \$\$"; echo "the wrapper: $?"; while test -e alone -a ! -e over; do sleep .02; done' 2>/dev/null &
 				until_file alone
 				`+k.waiter+`withlease -n gpu -- touch barged || echo "refused: $?"
 				`+k.waiter+`withlease release gpu || echo "not released: $?"
@@ -142,7 +170,7 @@ func TestOrphanOfOtherPIDNamespace(t *testing.T) {
 			l := newLab(t)
 			a := l.run("sh", "-euc", tries+`
 				mkfifo gate
-				`+k.holder+`sh -c 'withlease gpu -- sh -c "trap \"\" TERM; kill -9 \$PPID; echo >alone; read _ <gate"; until test -e over; do sleep .02; done' 2>/dev/null &
+				`+k.holder+`sh -c 'withlease gpu -- sh -c "trap \"\" TERM; kill -9 \$PPID; echo >alone; read _ <gate"; while test -e alone -a ! -e over; do sleep .02; done' 2>/dev/null &
 				until_file alone
 				for args in "release --kill gpu" "release --kill --force --reason test gpu" "-n gpu -- touch barged"; do
 					s=0; `+k.waiter+`withlease $args 2>&1 || s=$?; echo "-> $s"

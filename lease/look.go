@@ -180,12 +180,15 @@ func (s *sight) withoutWitness(now time.Time) {
 func (s *sight) withoutHolder(now time.Time) {
 	p := s.process()
 	here := thisMachine()
-	if p != nil && p.BootID != "" && here.bootID != "" && p.BootID != here.bootID {
-		if p.MachineID != "" && p.MachineID == here.machineID {
+	switch {
+	case p == nil, p.BootID != "" && p.BootID == here.bootID:
+	case p.MachineID != "" && p.MachineID == here.machineID:
+		if p.BootID != "" && here.bootID != "" {
 			s.kind = Crashed // this machine has booted since
 			return
 		}
-		// Another machine's, on a shared file system: the lock is not seen
+	case p.BootID != "" || p.MachineID != "":
+		// Another machine's, on a shared file system, or it can't be told, without /proc: the lock may not be seen
 		// here, so its renewals must do, by the file system's own clock.
 		if s.renewedWithin(p.ttl()) {
 			s.kind = Foreign
