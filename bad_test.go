@@ -74,7 +74,7 @@ type answer struct {
 // run runs a program to its end.
 func (l *lab) run(name string, args ...string) *answer {
 	l.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), deadline)
+	ctx, stop := context.WithTimeout(context.Background(), 3*deadline) // a script is many programs
 	defer stop()
 	cmd := exec.CommandContext(ctx, name, args...)
 	var out, errs bytes.Buffer
