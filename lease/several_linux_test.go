@@ -173,6 +173,35 @@ func TestTakenAtOnce(t *testing.T) {
 	a.want("claimed")
 }
 
+// TestClaimTakenAtOnce: the same of a claim without a command, which doesn't wait.
+func TestClaimTakenAtOnce(t *testing.T) {
+	for _, record := range []bool{false, true} {
+		b := newBase(t)
+		a := start(t, b, "a")
+		a.do(order{Do: "steps", Step: "claim.2", N: 1, Path: "stop"})
+		a.want("counting")
+		a.do(order{Do: "hold", Resources: []string{"gpu"}})
+		if !a.stopped() {
+			t.Fatal("it doesn't stop")
+		}
+		must(t, os.Mkdir(at(b, "gpu"), 0o700))
+		want := "gpu is held by somebody"
+		if record {
+			write(t, at(b, "gpu", "holder.json"), good)
+			want = "gpu is held by s-ann"
+		}
+		before := tree(t, at(b, "gpu"))
+		a.signal(syscall.SIGCONT)
+		if n := a.want("held"); n.Err != want {
+			t.Errorf("%+v, want %q", n, want)
+		}
+		if after := tree(t, at(b, "gpu")); after != before {
+			t.Errorf("it was\n%s\nand is\n%s", before, after)
+		}
+		only(t, b, "gpu")
+	}
+}
+
 // TestUnrelated: B73. A line keeps nobody from another resource.
 func TestUnrelated(t *testing.T) {
 	b := newBase(t)
