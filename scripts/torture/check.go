@@ -34,7 +34,8 @@ func (t *torture) finish() {
 	for _, id := range slices.Sorted(maps.Keys(t.ops)) {
 		t.checkEnd(t.ops[id])
 	}
-	for _, res := range resources {
+	t.checkHandOvers()
+	for _, res := range everything() {
 		t.checkOrder(res)
 		t.checkIntervals(res)
 		if h := t.log.of[res].holder; h != nil && !h.mayCrash() {
@@ -135,7 +136,7 @@ func (t *torture) checkIntervals(res string) {
 // whole.
 func (t *torture) leftBehind() {
 	time.Sleep(2 * time.Second) // kept places lapse
-	for _, res := range resources {
+	for _, res := range everything() {
 		if e := t.do(nil, t.bin, "--name", "last", "-n", res, "--", "true"); e.code != 0 || e.err != "" {
 			t.violation("in the end %s can't be had: %v", res, e)
 		}
@@ -147,7 +148,7 @@ func (t *torture) leftBehind() {
 		"state.json": true, "state.lock": true, "events.jsonl": true, "events.jsonl.1": true, "events.jsonl.2": true,
 		"leases": true, "leases/.queue": true,
 	}
-	for _, res := range resources {
+	for _, res := range everything() {
 		for _, name := range []string{"", "/last", "/index", "/spare", "/spare/holder.json", "/spare/process.json"} {
 			allowed["leases/.queue/"+res+name] = true
 		}

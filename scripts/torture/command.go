@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -34,6 +35,9 @@ type stamp struct {
 	OtherOp  string `json:"otherOp,omitempty"`
 }
 
+// daemonTime is how many seconds a daemon lives: longer than the two after which a waiter looks by itself.
+const daemonTime = "3"
+
 // stuckAfter is how long a command waits for another one that should be gone: longer than any grace here on a machine
 // that does much else.
 const stuckAfter = 60 * time.Second
@@ -45,6 +49,8 @@ func command(args []string) {
 	length := f.Duration("for", 0, "")
 	status := f.Int("status", 0, "")
 	stubborn := f.Bool("stubborn", false, "")
+	daemon := f.Bool("daemon", false, "")
+	until := f.String("until", "", "")
 	f.Parse(args)
 	if *stubborn {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
@@ -71,6 +77,14 @@ func command(args []string) {
 	}
 	write(stamp{What: "got"})
 	time.Sleep(*length)
+	for *until != "" && unix.Access(*until, unix.F_OK) != nil {
+		time.Sleep(time.Millisecond)
+	}
+	if *daemon { // it has what we have, the witness too
+		if err := exec.Command("sleep", daemonTime).Start(); err != nil {
+			panic(err)
+		}
+	}
 	write(stamp{What: "end"})
 	os.Exit(*status)
 }

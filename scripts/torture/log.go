@@ -274,7 +274,7 @@ func (c conflict) first() *op {
 
 // sampleLines notes who has which place in a line, as far as it is seen in passing.
 func (t *torture) sampleLines() {
-	for _, res := range resources {
+	for _, res := range everything() {
 		dir := filepath.Join(t.leases, ".queue", res)
 		ents, _ := os.ReadDir(dir)
 		for _, e := range ents {

@@ -81,6 +81,7 @@ func (t *torture) run(length time.Duration, procs int) {
 	all.Go(func() { t.supervise(t.rand(1000)) })
 	all.Go(func() { t.otherTool(t.rand(1001)) })
 	all.Go(func() { t.shellInstants(t.rand(1002)) })
+	all.Go(func() { t.handOvers(t.rand(1003)) })
 	for n := range procs {
 		all.Go(func() {
 			w := &worker{torture: t, name: fmt.Sprintf("w%d", n), rand: t.rand(uint64(n))}

@@ -161,7 +161,7 @@ func (t *torture) killAll() {
 
 // awaitCommands waits until no command has a second lock any more.
 func (t *torture) awaitCommands() {
-	for _, res := range resources {
+	for _, res := range everything() {
 		fd, err := unix.Open(filepath.Join(t.dir, "oracle", res), unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
 		if err != nil {
 			t.violation("%v", err)

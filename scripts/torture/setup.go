@@ -11,12 +11,18 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // resources are few, so that everybody meets everybody.
 var resources = []string{"alpha", "beta", "gamma"}
+
+// handed is one more, for the hand-overs whose time is taken (handover.go).
+const handed = "delta"
+
+func everything() []string { return append(slices.Clone(resources), handed) }
 
 // A torture is the place of one, and what is known of it.
 type torture struct {
@@ -42,6 +48,8 @@ type torture struct {
 
 	pids      map[int]*op // the latest command with that pid
 	conflicts []conflict
+
+	took map[handOver][]time.Duration // how long they took
 }
 
 func setUp(bin string, seed uint64) (*torture, error) {
@@ -52,9 +60,9 @@ func setUp(bin string, seed uint64) (*torture, error) {
 	t := &torture{
 		dir: dir, base: filepath.Join(dir, "base"), leases: filepath.Join(dir, "base", "leases"), seed: seed,
 		over: make(chan struct{}), shells: map[string]*sync.RWMutex{}, started: map[int]*os.Process{},
-		did: map[string]int{}, pids: map[int]*op{}, ops: map[string]*op{}, tickets: map[string]int64{}, log: eventLog{of: map[string]*history{}, verbs: map[string]int{}},
+		did: map[string]int{}, pids: map[int]*op{}, ops: map[string]*op{}, tickets: map[string]int64{}, took: map[handOver][]time.Duration{}, log: eventLog{of: map[string]*history{}, verbs: map[string]int{}},
 	}
-	for _, res := range resources {
+	for _, res := range everything() {
 		t.shells[res], t.log.of[res] = &sync.RWMutex{}, &history{}
 	}
 	for _, kv := range os.Environ() {
