@@ -301,3 +301,15 @@ func TestHalfMadeGoesWithAnyClaim(t *testing.T) {
 		t.Error(".staging.new is left")
 	}
 }
+
+// What a document says is on the disk before it takes the old one's place: after a power cut there is one of both.
+func TestDocumentIsSynced(t *testing.T) {
+	t.Parallel()
+	needStrace(t)
+	l := newLab(t)
+	l.run("strace", "-f", "-qq", "-b", "execve", "-o", "trace", "-y", "-e", "trace=fsync,fdatasync,renameat,rename,renameat2", "withlease", "supervisor", "start", "--pid=-1").ends("0")
+	text := l.read("trace")
+	if !regexp.MustCompile(`(?s)sync\(\d+<[^>]*/\.state\.json\.new>\) = 0\n.*rename[^\n]*/state\.json"`).MatchString(text) {
+		t.Errorf("it did\n%s", text)
+	}
+}

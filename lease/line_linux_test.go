@@ -118,32 +118,37 @@ func TestToldBeforeTheChange(t *testing.T) {
 		given  func(t *testing.T, b *lease.Base, a *agent)
 		change order
 		step   string // before it the waiter has been told, and after it the change is made
+		waiter state.Party
 	}{
-		{"release", holds(session("a")), order{Do: "release"}, "release.5"},
-		{"force", holds(session("a")), order{Do: "force", Who: pat}, "release.5"},
+		{"release", holds(session("a")), order{Do: "release"}, "release.5", session("w")},
+		{"force", holds(session("a")), order{Do: "force", Who: pat}, "release.5", session("w")},
+		{"release to a person, who needs no grant", func(t *testing.T, b *lease.Base, a *agent) {
+			supervise(t, b)
+			holds(boss)(t, b, a)
+		}, order{Do: "release"}, "release.5", pat},
 		{"release of what is granted on", func(t *testing.T, b *lease.Base, a *agent) {
 			supervise(t, b)
 			give(t, b, "w", "gpu")
 			holds(boss)(t, b, a)
-		}, order{Do: "release"}, "release.5"},
+		}, order{Do: "release"}, "release.5", session("w")},
 		{"claim by a grant", func(t *testing.T, b *lease.Base, _ *agent) {
 			supervise(t, b)
 			give(t, b, "a", "gpu")
 			give(t, b, "w", "gpu")
-		}, order{Do: "acquire"}, "claim.5"},
-		{"grant", func(t *testing.T, b *lease.Base, _ *agent) { supervise(t, b) }, order{Do: "grant", Who: session("w")}, "grant.2"},
+		}, order{Do: "acquire"}, "claim.5", session("w")},
+		{"grant", func(t *testing.T, b *lease.Base, _ *agent) { supervise(t, b) }, order{Do: "grant", Who: session("w")}, "grant.2", session("w")},
 		{"revoke", func(t *testing.T, b *lease.Base, a *agent) {
 			supervise(t, b)
 			give(t, b, "w", "gpu")
 			holds(boss)(t, b, a)
-		}, order{Do: "revoke", Who: session("w")}, "grant.2"},
-		{"supervisor stop", func(t *testing.T, b *lease.Base, _ *agent) { supervise(t, b) }, order{Do: "unsupervise", Who: boss}, "grant.2"},
+		}, order{Do: "revoke", Who: session("w")}, "grant.2", session("w")},
+		{"supervisor stop", func(t *testing.T, b *lease.Base, _ *agent) { supervise(t, b) }, order{Do: "unsupervise", Who: boss}, "grant.2", session("w")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBase(t)
 			a, w := start(t, b, "a"), start(t, b, "w")
 			c.given(t, b, a)
-			w.wait(order{Resources: []string{"gpu"}})
+			w.wait(order{Resources: []string{"gpu"}, Who: c.waiter})
 			w.stop()
 			line, err := b.Line("gpu")
 			must(t, err)
