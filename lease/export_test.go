@@ -26,3 +26,6 @@ func (b *Base) Parties(res string) map[int64]state.Party {
 	}
 	return index
 }
+
+// Survivors are the processes that a run with that token leaves.
+func Survivors(token string) []Member { return survivors(&Process{Token: token}) }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -96,6 +97,34 @@ func TestOrphans(t *testing.T) {
 			only(t, b)
 			if vs := verbs(t, b); !slices.Contains(vs, "lease.crash") {
 				t.Errorf("log %q", vs)
+			}
+		})
+	}
+}
+
+// TestOrphanOnTheMove: a process with the token is found while it becomes another
+// program, when its memory has no environment for a moment, and where it has
+// started the next process and ended since the list of processes was read.
+func TestOrphanOnTheMove(t *testing.T) {
+	for _, c := range []struct {
+		name, step string
+		looks      int
+	}{{"exec", `exec sh -c "$step"`, 500}, {"fork", `sh -c "$step" &`, 200}} {
+		t.Run(c.name, func(t *testing.T) {
+			token := strings.Repeat("5a", 14) + c.name
+			cmd := exec.Command("sh", "-c", c.step)
+			cmd.Env = append(os.Environ(), "step="+c.step, "WITHLEASE_TOKEN="+token)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			must(t, cmd.Start())
+			t.Cleanup(func() {
+				syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+				cmd.Wait()
+				eventually(func() bool { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) == syscall.ESRCH })
+			})
+			for look := range c.looks {
+				if len(lease.Survivors(token)) == 0 {
+					t.Fatalf("look %d found nobody", look)
+				}
 			}
 		})
 	}

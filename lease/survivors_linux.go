@@ -2,9 +2,13 @@ package lease
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,23 +28,89 @@ func survivors(p *Process) []Member {
 	if len(p.Token) < 16 {
 		return found // not of our making; a short text would be found anywhere
 	}
-	names, _ := readNames("/proc")
-	younger := youngerThan(p)
 	self := os.Getpid()
-	for _, n := range names {
-		pid, err := strconv.Atoi(n)
-		if err != nil || !younger(pid) || pid == self || p.Child != nil && pid == p.Child.PID {
-			continue
+	seen := make(map[int]bool)
+	for look := 0; ; look++ {
+		names, _ := readNames("/proc")
+		younger := youngerThan(p)
+		var last []int // of which nothing is known yet, when all the others are seen
+		gone := false
+		for _, n := range names {
+			pid, err := strconv.Atoi(n)
+			if err != nil || seen[pid] || !younger(pid) || pid == self || p.Child != nil && pid == p.Child.PID {
+				continue
+			}
+			env, now := environment(pid)
+			if now == starting {
+				last = append(last, pid)
+				continue
+			}
+			seen[pid] = true
+			if hasToken(env, p.Token) {
+				if start := startTime(pid); start > 0 {
+					found = append(found, Member{PID{pid, start}, commandOf(pid)})
+				} else {
+					now = ended
+				}
+			}
+			gone = gone || now == ended
 		}
-		env, err := readFile("/proc/"+n+"/environ", unix.O_RDONLY, 8<<20) // the kernel takes 6 MB
-		if err != nil || !hasToken(env, p.Token) {
-			continue
-		}
-		if start := startTime(pid); start > 0 {
-			found = append(found, Member{PID{pid, start}, commandOf(pid)})
+		switch {
+		case len(last) > 0 && look >= maxLooks && len(found) == 0:
+			for _, pid := range last { // it may be the run's: who waits looks again
+				if start := startTime(pid); start > 0 {
+					found = append(found, Member{PID{pid, start}, commandOf(pid)})
+				}
+			}
+			return found
+		case len(last) > 0 && look < maxLooks:
+			time.Sleep(min(time.Duration(look)*10*time.Microsecond, time.Millisecond))
+		case !gone:
+			return found
 		}
 	}
-	return found
+}
+
+// maxLooks is how often a process in the middle of execve is looked at: 200 looks
+// are 150 ms.
+const maxLooks = 200
+
+// What a process that has no environment to read is doing.
+const (
+	running  = iota
+	starting // in execve: the new program's memory has no environment yet
+	ended    // its children may be younger than the list of processes
+)
+
+// environment reads /proc/PID/environ. It has nothing of a kernel thread, of a
+// zombie, of a program with a clean environment, and while execve(2) makes the new
+// program's stack, after the old one's memory is gone: until then env_end in
+// /proc/PID/stat is 0 (proc(5); environ_read in the kernel's fs/proc/base.c).
+func environment(pid int) (env []byte, now int) {
+	file, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err == nil {
+		defer file.Close()
+		env, err = io.ReadAll(io.LimitReader(file, 8<<20)) // the kernel takes 6 MB
+		// Of a memory that goes while it is read, the rest looks empty.
+		if n, _ := file.ReadAt(make([]byte, 1), 0); n > 0 && len(env) > 0 && err == nil {
+			return env, running
+		}
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, running
+	}
+	const kernelThread = 0x200000 // PF_KTHREAD
+	f := statOf(pid)
+	switch {
+	case f == nil || f[0] == "Z" || f[0] == "X":
+		return nil, ended
+	case number(f[6])&kernelThread != 0, number(f[24]) > 1 && number(f[47]) != 0 && f[47] == f[48]:
+		return nil, running
+	}
+	if own := statOf(os.Getpid()); own == nil || number(own[48]) == 0 {
+		return nil, running // a kernel that doesn't say, as gVisor's
+	}
+	return nil, starting
 }
 
 // youngerThan says which pids may be of processes that are younger than a run's
@@ -78,8 +148,7 @@ func forks() uint64 {
 	}
 	_, rest, _ := strings.Cut(string(b), "\nprocesses ")
 	text, _, _ := strings.Cut(rest, "\n")
-	n, _ := strconv.ParseUint(text, 10, 64)
-	return n
+	return number(text)
 }
 
 // hasToken says whether an environment is of a run with that token, or of a
