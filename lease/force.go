@@ -92,8 +92,8 @@ func (b *Base) Hold(ctx context.Context, res string, h Holder, d time.Duration) 
 	return nil, t, nil
 }
 
-// taken says who has s when the rename met EEXIST: the shell lock's mkdir came between look and rename. nil when that is not
-// why, and when it has gone again.
+// taken says who has s when the rename met EEXIST: the shell lock's mkdir came
+// between look and rename. nil when that is not why, and when it has gone again.
 func (c *change) taken(st *state.State, rq *Request, s *sight, err error) *Blocked {
 	if !errors.Is(err, fs.ErrExist) {
 		return nil
