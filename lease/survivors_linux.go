@@ -65,14 +65,14 @@ func survivors(p *Process) []Member {
 			return found
 		case len(last) > 0 && look < maxLooks:
 			time.Sleep(min(time.Duration(look)*10*time.Microsecond, time.Millisecond))
-		case !gone:
-			return found
+		case !gone || look >= maxLooks || look >= 10 && len(found) > 0:
+			return found // of a storm of processes the list is never at rest
 		}
 	}
 }
 
-// maxLooks is how often a process in the middle of execve is looked at: 200 looks
-// are 150 ms.
+// maxLooks is how often a process in the middle of execve is looked at, and a list
+// that isn't at rest: 200 looks are 150 ms.
 const maxLooks = 200
 
 // What a process that has no environment to read is doing.

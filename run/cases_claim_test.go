@@ -81,7 +81,7 @@ func TestB08_BackgroundGrandchild(t *testing.T) {
 		livesInPTY   bool
 	}{
 		{"plain", `sleep 300 & echo $! >bg; echo started`, false},
-		{"ignores HUP", `(trap "" HUP; exec sleep 300) & echo $! >bg; echo started`, true},
+		{"ignores HUP", `(trap "" HUP; echo >ignores; exec sleep 300) & echo $! >bg; until test -s ignores; do sleep .01; done; echo started`, true},
 		{"nohup", `nohup sh -c 'echo $$ >bg; exec sleep 300' >/dev/null 2>&1 & until test -s bg; do sleep .01; done; echo started`, true},
 		{"setsid", `setsid sh -c 'echo $$ >bg; exec sleep 300' & until test -s bg; do sleep .01; done; echo started`, true},
 		{"double fork", `(sh -c 'echo $$ >bg; exec sleep 300' &); until test -s bg; do sleep .01; done; echo started`, false},

@@ -122,7 +122,7 @@ const atOnce = 20 * time.Second
 func TestC17_BackgroundChild(t *testing.T) {
 	t.Parallel()
 	inModes(t, func(s *scene, pty string) {
-		p := s.run(s.withlease(pty, "r", "--", "sh", "-c", `(trap "" HUP; exec sleep 300) & echo $! >bg; echo DONE`)).exits(0)
+		p := s.run(s.withlease(pty, "r", "--", "sh", "-c", `(trap "" HUP; echo >ignores; exec sleep 300) & echo $! >bg; while ! test -s ignores; do sleep .01; done; echo DONE`)).exits(0)
 		if p.plain() != "DONE\n" || p.took > atOnce {
 			t.Errorf("after %v standard output has %q", p.took, p.stdout())
 		}
