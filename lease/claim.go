@@ -140,19 +140,8 @@ func (c *change) try(rq *Request, mine []*ticket, byTimer bool) (*Lease, *Blocke
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, nil, err
 		}
-		// The shell lock's mkdir came between look and rename. It is held.
 		for _, s := range sights {
-			again, err := c.look(s.res)
-			if err != nil {
-				return nil, nil, err
-			}
-			s.close()
-			*s = *again
-			if s.held() {
-				if err := c.noteShell(s); err != nil {
-					return nil, nil, err
-				}
-				b, err := c.blocked(st, rq, s, placeOf(mine, s.res), nil)
+			if b, err := c.arrived(st, rq, s, placeOf(mine, s.res)); err != nil || b != nil {
 				return nil, b, err
 			}
 		}
@@ -325,6 +314,24 @@ func noteReleased(st *state.State, res string, now time.Time) bool {
 	}
 	st.Released[res] = now.UTC()
 	return true
+}
+
+// arrived looks at s once more when the rename met EEXIST: the shell lock's mkdir
+// came between look and rename, and holds it. nil when it has gone again.
+func (c *change) arrived(st *state.State, rq *Request, s *sight, mine *ticket) (*Blocked, error) {
+	again, err := c.look(s.res)
+	if err != nil {
+		return nil, err
+	}
+	s.close()
+	*s = *again
+	if !s.held() {
+		return nil, nil
+	}
+	if err := c.noteShell(s); err != nil {
+		return nil, err
+	}
+	return c.blocked(st, rq, s, mine, nil)
 }
 
 // takeAll makes the leases. An error leaves none.

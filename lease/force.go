@@ -76,9 +76,11 @@ func (b *Base) Hold(ctx context.Context, res string, h Holder, d time.Duration) 
 		h.UpgradeUnblock = st.Grants[grant].UpgradeUnblock
 	}
 	if t, err = c.record(res, h, d); err != nil {
-		if blocked := c.taken(st, rq, s, err); blocked != nil {
-			blocked.close()
-			return nil, Terms{}, blocked
+		if errors.Is(err, fs.ErrExist) {
+			if blocked, _ := c.arrived(st, rq, s, nil); blocked != nil {
+				blocked.close()
+				return nil, Terms{}, blocked
+			}
 		}
 		return nil, t, err
 	}
@@ -90,25 +92,6 @@ func (b *Base) Hold(ctx context.Context, res string, h Holder, d time.Duration) 
 	}
 	c.log(h.Party().Label(), "claim", state.Detail{Resource: res, Session: h.Session, Purpose: h.Purpose, Token: t.Token, Fence: t.Fence})
 	return nil, t, nil
-}
-
-// taken says who has s when the rename met EEXIST: the shell lock's mkdir came
-// between look and rename. nil when that is not why, and when it has gone again.
-func (c *change) taken(st *state.State, rq *Request, s *sight, err error) *Blocked {
-	if !errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	again, err := c.look(s.res)
-	if err != nil {
-		return nil
-	}
-	s.close()
-	*s = *again
-	if !s.held() || c.noteShell(s) != nil {
-		return nil
-	}
-	b, _ := c.blocked(st, rq, s, nil, nil)
-	return b
 }
 
 // OtherError is the release of a lease that is over.

@@ -188,8 +188,9 @@ func (s *sight) withoutHolder(now time.Time) {
 			return
 		}
 	case p.BootID != "" || p.MachineID != "":
-		// Another machine's, on a shared file system, or it can't be told, without /proc: the lock may not be seen
-		// here, so its renewals must do, by the file system's own clock.
+		// Another machine's, on a shared file system, or, without /proc, nobody can
+		// tell: the lock may not be seen here, so its renewals must do, by the file
+		// system's own clock.
 		if s.renewedWithin(p.ttl()) {
 			s.kind = Foreign
 			return

@@ -145,15 +145,14 @@ func word(path string) string {
 // startTime is the start time of a process of this kernel in clock ticks since
 // boot, field 22 of /proc/PID/stat (proc(5)); 0 when it is gone or unknown.
 func startTime(pid int) uint64 {
-	f := statOf(pid)
-	if f == nil || f[0] == "Z" || f[0] == "X" {
-		return 0 // a zombie runs no more
+	if f := statOf(pid); f != nil {
+		return number(f[19])
 	}
-	return number(f[19])
+	return 0
 }
 
 // statOf is what /proc/PID/stat says from field 3 on, the state (proc(5)); nil
-// when the process is gone.
+// when the process is gone, or a zombie, which runs no more.
 func statOf(pid int) []string {
 	b, err := readSmall("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -162,7 +161,7 @@ func statOf(pid int) []string {
 	// The name in field 2 may hold spaces and brackets: count from its end.
 	s := string(b)
 	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
-	if len(f) < 49 { // env_end, of Linux 3.5
+	if len(f) < 49 || f[0] == "Z" || f[0] == "X" { // the last is env_end, of Linux 3.5
 		return nil
 	}
 	return f

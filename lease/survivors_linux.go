@@ -47,9 +47,8 @@ func survivors(p *Process) []Member {
 			}
 			seen[pid] = true
 			if hasToken(env, p.Token) {
-				if start := startTime(pid); start > 0 {
-					found = append(found, Member{PID{pid, start}, commandOf(pid)})
-				} else {
+				n := len(found)
+				if found = appendMember(found, pid); len(found) == n {
 					now = ended
 				}
 			}
@@ -58,9 +57,7 @@ func survivors(p *Process) []Member {
 		switch {
 		case len(last) > 0 && look >= maxLooks && len(found) == 0:
 			for _, pid := range last { // it may be the run's: who waits looks again
-				if start := startTime(pid); start > 0 {
-					found = append(found, Member{PID{pid, start}, commandOf(pid)})
-				}
+				found = appendMember(found, pid)
 			}
 			return found
 		case len(last) > 0 && look < maxLooks:
@@ -69,6 +66,14 @@ func survivors(p *Process) []Member {
 			return found // of a storm of processes the list is never at rest
 		}
 	}
+}
+
+// appendMember adds a process, unless it has ended.
+func appendMember(all []Member, pid int) []Member {
+	if start := startTime(pid); start > 0 {
+		all = append(all, Member{PID{pid, start}, commandOf(pid)})
+	}
+	return all
 }
 
 // maxLooks is how often a process in the middle of execve is looked at, and a list
@@ -84,8 +89,9 @@ const (
 
 // environment reads /proc/PID/environ. It has nothing of a kernel thread, of a
 // zombie, of a program with a clean environment, and while execve(2) makes the new
-// program's stack, after the old one's memory is gone: until then env_end in
-// /proc/PID/stat is 0 (proc(5); environ_read in the kernel's fs/proc/base.c).
+// program's stack, after the old one's memory is gone: endcode in /proc/PID/stat is
+// set when that is done, and not by env_end, which is equal to env_start meanwhile
+// (proc(5); create_elf_tables in the kernel's fs/binfmt_elf.c).
 func environment(pid int) (env []byte, now int) {
 	file, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err == nil {
@@ -102,7 +108,7 @@ func environment(pid int) (env []byte, now int) {
 	const kernelThread = 0x200000 // PF_KTHREAD
 	f := statOf(pid)
 	switch {
-	case f == nil || f[0] == "Z" || f[0] == "X":
+	case f == nil:
 		return nil, ended
 	case number(f[6])&kernelThread != 0, number(f[24]) > 1 && number(f[47]) != 0 && f[47] == f[48]:
 		return nil, running
@@ -190,8 +196,8 @@ func holders(witness string) []Member {
 				continue
 			}
 			info, err := readSmall("/proc/" + n + "/fdinfo/" + fd)
-			if start := startTime(pid); err == nil && start > 0 && opensBothEnds(info) {
-				found = append(found, Member{PID{pid, start}, commandOf(pid)})
+			if err == nil && opensBothEnds(info) {
+				found = appendMember(found, pid)
 				break
 			}
 		}
