@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -77,6 +78,7 @@ func (b *Base) Ask(ctx context.Context, res string, by state.Party, message stri
 	case asked.Party().Same(by):
 		return refuse(ErrYours)
 	}
+	message = strings.ToValidUTF8(message, "\ufffd") // as it is read back
 	asks := slices.DeleteFunc(b.asks(res), func(a Ask) bool { return a.By.Same(by) })
 	asks = append(asks, Ask{by, c.now.UTC(), message})
 	asks = asks[max(0, len(asks)-MaxAsks):]

@@ -46,7 +46,21 @@ func (b *Base) Hold(ctx context.Context, res string, h Holder, d time.Duration) 
 		return nil, t, err
 	}
 	defer l.Unlock()
-	c := b.change(l)
+	for range 100 {
+		already, t, err = b.change(l).hold(res, h, d)
+		if !errors.Is(err, errGone) {
+			return already, t, err
+		}
+	}
+	return nil, t, &DirError{Resource: res, Path: b.path(res), Err: err}
+}
+
+// errGone is a claim that met the shell lock's mkdir between its look and its
+// rename, and found it gone again when it looked: nobody holds it.
+var errGone = errors.New("somebody takes it and gives it back again and again; try again")
+
+// hold is one attempt of Hold, under the lock.
+func (c *change) hold(res string, h Holder, d time.Duration) (already *Holder, t Terms, err error) {
 	s, err := c.settle(res)
 	if err != nil {
 		return nil, t, err
@@ -57,7 +71,7 @@ func (b *Base) Hold(ctx context.Context, res string, h Holder, d time.Duration) 
 			return &h2, Terms{s.mark().Token, s.mark().Fence, s.until()}, nil
 		}
 	}
-	st, err := l.State()
+	st, err := c.lock.State()
 	if err != nil {
 		return nil, t, err
 	}
@@ -76,13 +90,17 @@ func (b *Base) Hold(ctx context.Context, res string, h Holder, d time.Duration) 
 		h.UpgradeUnblock = st.Grants[grant].UpgradeUnblock
 	}
 	if t, err = c.record(res, h, d); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			if blocked, _ := c.arrived(st, rq, s, nil); blocked != nil {
-				blocked.close()
-				return nil, Terms{}, blocked
-			}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, t, err
 		}
-		return nil, t, err
+		if blocked, err = c.arrived(st, rq, s, nil); err != nil {
+			return nil, Terms{}, err
+		}
+		if blocked == nil {
+			return nil, Terms{}, errGone
+		}
+		blocked.close()
+		return nil, Terms{}, blocked
 	}
 	if err := c.useGrants(st, []int{grant}); err != nil {
 		if unix.Rename(c.path(res), c.trash(res)) == nil {

@@ -132,7 +132,8 @@ func FuzzRecord(f *testing.F) {
 	pieces(f, good, func(text []byte) { f.Add(text, process, byte(0)) })
 	pieces(f, string(process), func(text []byte) { f.Add([]byte(good), text, byte(2)) })
 	for _, p := range []string{`{"bootId":"other","machineId":"other","ttl":1e300}`, `{"bootId":"other","machineId":"other","ttl":-1}`,
-		`{"bootId":"other","machineId":` + strconv.Quote(lease.MachineID()) + `}`, `{"pid":-1,"start":18446744073709551615,"fence":-1,"child":{"pid":1,"start":1}}`} {
+		`{"bootId":"other","machineId":` + strconv.Quote(lease.MachineID()) + `}`, `{"pid":-1,"start":18446744073709551615,"fence":-1,"child":{"pid":1,"start":1}}`,
+		`{"machineId":"other"}`, `{"machineId":"0",`, `{"machineId":` + strconv.Quote(lease.MachineID()) + `}`} {
 		f.Add([]byte(good), []byte(p), byte(2))
 	}
 	f.Fuzz(func(t *testing.T, record, process []byte, how byte) {
@@ -149,7 +150,7 @@ func FuzzRecord(f *testing.F) {
 			p = lease.Process{}
 			readable = len(process) <= most && decodes(lease.WholeMembers(process), &p)
 		}
-		away := readable && p.BootID != "" && p.BootID != lease.BootID()
+		away := readable && p.BootID != lease.BootID() && (p.BootID != "" || p.MachineID != "") // of another machine, or boot
 		if away && 0 < p.TTL && p.TTL < 60 {
 			t.Skip() // it may end between two looks
 		}
@@ -180,7 +181,11 @@ func FuzzRecord(f *testing.F) {
 			want = []lease.Kind{lease.Recorded}
 		case alive:
 			want = []lease.Kind{lease.Running}
-		case away && p.MachineID != "" && p.MachineID == lease.MachineID():
+		case away && p.MachineID != "" && p.MachineID == lease.MachineID() && p.BootID != "":
+		case away && p.MachineID != "" && p.MachineID == lease.MachineID(): // of this one, without /proc
+			if readable && p.Child != nil && p.Child.Alive() {
+				want = append(want, lease.Orphaned)
+			}
 		case away:
 			want = []lease.Kind{lease.Foreign}
 		case readable && p.Child != nil && p.Child.Alive():
@@ -262,6 +267,7 @@ func FuzzClaim(f *testing.F) {
 	}
 	pieces(f, `{"token":"`+token+`","fence":1,"until":"2026-03-01T10:00:00Z"}`, func(text []byte) { f.Add(text, []byte(asked), "m", byte(0)) })
 	pieces(f, asked, func(text []byte) { f.Add([]byte(`{"token":"t"}`), text, "m", byte(16)) })
+	f.Add([]byte("{}"), []byte("{}"), "\x82\x82", byte(16)) // UTF-8 it is not
 	for _, at := range []string{"2026-03-01T10:00:00+24:00", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59"} {
 		f.Add([]byte("{}"), []byte(strings.Replace(asked, "2026-03-01T10:00:00Z", at, 1)), "m", byte(16))
 	}

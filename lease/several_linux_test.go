@@ -202,6 +202,45 @@ func TestClaimTakenAtOnce(t *testing.T) {
 	}
 }
 
+// TestClaimTakenForAMoment: the shell lock may also have gone again when the claim
+// looks who it was. That is no failure, of a claim with a command or without one.
+func TestClaimTakenForAMoment(t *testing.T) {
+	b := newBase(t)
+	free(t, b, "gpu")
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				os.Mkdir(at(b, "gpu"), 0o700)
+				os.Remove(at(b, "gpu"))
+			}
+		}
+	}()
+	defer func() { close(stop); <-ended }()
+	for i := range 1000 {
+		var blocked *lease.Blocked
+		if i%2 == 0 {
+			_, _, err := b.Hold(t.Context(), "gpu", lease.Holder{Session: bob.Session}, 0)
+			if err == nil {
+				must(t, b.Free(t.Context(), "gpu", bob))
+			} else if !errors.As(err, &blocked) {
+				t.Fatalf("%d: %v", i, err)
+			}
+			continue
+		}
+		l, err := claimNow(b, bob, "gpu")
+		if err == nil {
+			must(t, l.Release(t.Context(), "exit 0"))
+		} else if !errors.As(err, &blocked) {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+}
+
 // TestUnrelated: B73. A line keeps nobody from another resource.
 func TestUnrelated(t *testing.T) {
 	b := newBase(t)
