@@ -5,12 +5,14 @@ import (
 	"time"
 )
 
+// A waiter says a line when it has waited 10 s, and 30 s, and every five minutes then.
+const said = 31 * time.Second
+
 // line is a long line without a supervisor: what waiting costs, who wakes, and how fast it drains in order.
-// Who wakes is asked of a line that was put together within 10 s: a waiter says a line when it has waited so long.
 func line(b *bench) ([]row, error) {
 	var ours, flock, fewOurs, fewFlock drains
 	const few = 200
-	if err := besideFlock(b, queue{n: few, steps: 5, idle: 2 * time.Second}, &fewOurs, &fewFlock); err != nil {
+	if err := besideFlock(b, queue{n: few, steps: 5, settle: said, idle: 2 * time.Second}, &fewOurs, &fewFlock); err != nil {
 		return nil, err
 	}
 	many := b.rounds(1000, few)
@@ -20,7 +22,7 @@ func line(b *bench) ([]row, error) {
 		for round := range 3 {
 			q := queue{n: many}
 			if round == 0 {
-				q.settle, q.idle = 31*time.Second, 2*time.Second
+				q.settle, q.idle = said, 2*time.Second
 			}
 			if err := besideFlock(b, q, &ours, &flock); err != nil {
 				return nil, err
@@ -73,7 +75,7 @@ func grantedLine(b *bench) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		q := queue{n: n, steps: 3, idle: 2 * time.Second, env: func(i int) []string {
+		q := queue{n: n, steps: 3, settle: said, idle: 2 * time.Second, env: func(i int) []string {
 			if i < 0 {
 				return d.session(supervisorSession) // who needs no grant
 			}
