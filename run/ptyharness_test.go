@@ -205,8 +205,11 @@ func (x *scene) describe() string {
 	return b.String()
 }
 
-// tcgets is Linux's: elsewhere these tests are only compiled.
-const tcgets = 0x5401
+// These are Linux's: elsewhere these tests are only compiled.
+const (
+	tcgets = 0x5401
+	tcsets = 0x5402
+)
 
 // settings are the terminal's (stty -g), seen from outside.
 func (x *screen) settings() unix.Termios {

@@ -203,6 +203,58 @@ func TestC40_Restored_B37(t *testing.T) {
 	}
 }
 
+// TestB37_OfAnother: settings that somebody else made during the run are theirs,
+// and stay.
+func TestB37_OfAnother(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	x := s.open("sh", "-c", `read x; exec "$@"`, "sh", bin, "--pty=always", "r", "--", "sh", "-c", `echo u""p; read x`)
+	x.line("")
+	x.isUp()
+	x.isRaw()
+	theirs := x.settings()
+	theirs.Cc[unix.VERASE] = 'e'
+	if err := unix.IoctlSetTermios(x.master, tcsets, &theirs); err != nil {
+		t.Fatal(err)
+	}
+	x.line("")
+	if rc := x.wait(); rc != 0 {
+		t.Errorf("rc %d", rc)
+	}
+	x.ready2(theirs)
+}
+
+// TestC40_Pipeline: a command that reads the terminal from a pipeline makes it raw,
+// and still what the others print are lines (sudo-project/sudo#258).
+func TestC40_Pipeline(t *testing.T) {
+	t.Parallel()
+	x := newScene(t).dash()
+	before := x.settings()
+	x.line(`withlease --pty=always r -- sh -c 'read x </dev/tty; printf "one\ntwo\n"; read x </dev/tty' | cat; echo ende""d`)
+	x.isRaw()
+	if x.settings().Oflag&unix.OPOST == 0 {
+		t.Error("no output processing")
+	}
+	x.line("")
+	x.expect("one\r\ntwo\r\n")
+	x.line("")
+	x.expect("ended\r\n")
+	x.ready()
+	x.ready2(before)
+}
+
+// TestC39_Enter: Enter comes as the byte that the key sends.
+func TestC39_Enter(t *testing.T) {
+	inModes(t, func(s *scene, pty string) {
+		x := s.dash()
+		x.line("withlease " + pty + ` r -- sh -c 'stty raw -echo; echo u""p; dd bs=1 count=3 2>/dev/null | od -An -tx1; stty sane'`)
+		x.isUp()
+		x.keys("\r\n\x13")
+		x.expect("0d 0a 13")
+		x.ready()
+	})
+}
+
 // TestC41_TypeAhead: what is typed while a command runs that doesn't read it is
 // the shell's in share mode. In a terminal of its own it went to the command,
 // and is lost with it (documented); nothing half of it reaches the shell.
