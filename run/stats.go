@@ -8,8 +8,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"withlease/lease"
 )
 
 // StatsView is the answer of `stats --json`.
@@ -54,38 +52,25 @@ const mostShares = 10
 
 // Stats shows how resources were used since a time, or since the log begins.
 func (s *Session) Stats(res, since string) Exit {
-	from, err := s.since(since)
 	var names []string
 	if res != "" {
 		names = []string{res}
-		err = cmp.Or(err, lease.CheckName(res))
 	}
+	p, err := s.lookBack(names, since)
 	if err != nil {
 		return s.failed(err)
 	}
-	b, err := s.Base()
-	if err != nil {
-		return s.failed(err)
-	}
-	uses, began, err := s.lookBack(b, names)
-	if err != nil {
-		return s.failed(err)
-	}
-	now := s.Now()
-	if from.Before(began) {
-		from = began
-	}
-	doc := StatsView{Schema: Schema, Since: from, Until: now, Resources: figures(uses, from, now)}
+	doc := StatsView{Schema: Schema, Since: p.from, Until: p.now, Resources: figures(p.uses, p.from, p.now)}
 	if s.JSON {
 		return s.wrote(writeJSON(s.Stdout, doc), nil)
 	}
 	if len(doc.Resources) == 0 {
-		say(s.Stderr, "nothing was held since %s, as far as %s goes", from.Local().Format("2006-01-02 15:04"), show(b.Store.Events()))
+		say(s.Stderr, "nothing was held since %s, as far as %s goes", p.from.Local().Format("2006-01-02 15:04"), show(p.log))
 		return Exit{}
 	}
 	out := bufio.NewWriter(s.Stdout)
 	for _, r := range doc.Resources {
-		r.print(out, from)
+		r.print(out, p.from)
 	}
 	return s.wrote(out.Flush(), nil)
 }

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-
-	"withlease/lease"
 )
 
 // timeline is a picture of who held what, and who waited, in a span of time.
@@ -48,36 +46,21 @@ const (
 // output. Without names it draws all that were used. The error is a *UsageError,
 // a *NameError or an *fs.PathError.
 func (s *Session) Timeline(names []string, svg, html, since string) Exit {
-	from, err := s.since(since)
 	switch {
-	case err != nil:
 	case svg == "" && html == "":
-		err = usage("timeline draws into a file: --svg=FILE, --html=FILE, or - for standard output")
+		return s.failed(usage("timeline draws into a file: --svg=FILE, --html=FILE, or - for standard output"))
 	case svg == "-" && html == "-":
-		err = usage("--svg and --html can't both be standard output")
+		return s.failed(usage("--svg and --html can't both be standard output"))
 	}
-	for _, res := range names {
-		err = cmp.Or(err, lease.CheckName(res))
-	}
+	p, err := s.lookBack(names, since)
 	if err != nil {
 		return s.failed(err)
 	}
-	b, err := s.Base()
-	if err != nil {
-		return s.failed(err)
-	}
-	uses, began, err := s.lookBack(b, names)
-	if err != nil {
-		return s.failed(err)
-	}
-	now := s.Now()
-	if from.Before(began) {
-		from = began
-	}
-	if latest := now.Add(-time.Minute); from.After(latest) {
+	from := p.from
+	if latest := p.now.Add(-time.Minute); from.After(latest) {
 		from = latest
 	}
-	t := drawTimeline(uses, names, from, now)
+	t := drawTimeline(p.uses, names, from, p.now)
 	if svg != "" {
 		err = s.put(svg, t.svg())
 	}

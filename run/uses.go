@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -233,21 +234,42 @@ func (p *pairing) settle(held []lease.Sight, at time.Time) []*Use {
 	return p.uses
 }
 
-// lookBack reads the uses of the log: of the resources named, or of all. first
-// is how far the log reaches back; zero when it is empty.
-func (s *Session) lookBack(b *lease.Base, names []string) (uses []*Use, first time.Time, err error) {
+// lookedBack is what the log says of a span of time: who used what, who waited.
+type lookedBack struct {
+	uses      []*Use
+	from, now time.Time // never before the log begins
+	log       string    // its path
+}
+
+// lookBack reads the log since a time, or since it begins: of the resources named,
+// or of all.
+func (s *Session) lookBack(names []string, since string) (*lookedBack, error) {
+	from, err := s.since(since)
+	for _, res := range names {
+		err = cmp.Or(err, lease.CheckName(res))
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.Base()
+	if err != nil {
+		return nil, err
+	}
 	at := s.Now()
 	held, listErr := b.List()
 	var p pairing
 	if err := b.Store.ReadEvents(time.Time{}, p.add); err != nil {
-		return nil, time.Time{}, err
+		return nil, err
 	}
-	uses = p.uses
+	uses := p.uses
 	if listErr == nil { // else what the log says must do
 		uses = p.settle(held, at)
 	}
 	if len(names) > 0 {
 		uses = slices.DeleteFunc(uses, func(u *Use) bool { return !slices.Contains(names, u.Resource) })
 	}
-	return uses, p.first, nil
+	if from.Before(p.first) {
+		from = p.first
+	}
+	return &lookedBack{uses, from, s.Now(), b.Store.Events()}, nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"embed"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -101,12 +100,8 @@ func (b *bench) withlease(bin string) (string, error) {
 	if bin != "" {
 		return filepath.Abs(bin)
 	}
-	root, err := moduleRoot()
-	if err != nil {
-		return "", err
-	}
 	out := b.path("withlease")
-	return out, b.build(root, out, ".")
+	return out, b.build("", out, "withlease")
 }
 
 func (b *bench) buildLimit() (string, error) {
@@ -138,22 +133,4 @@ func (b *bench) unpack(name string) (string, error) {
 		return "", err
 	}
 	return b.path(name), os.WriteFile(b.path(name), text, 0o600)
-}
-
-// moduleRoot finds the directory of this module's go.mod, from the working directory upwards.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && strings.HasPrefix(string(text), "module withlease\n") {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("no module withlease here: run inside the source tree, or say --bin PATH")
-		}
-		dir = filepath.Dir(dir)
-	}
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -74,11 +73,11 @@ func setUp(bin string, seed uint64) (*torture, error) {
 	if t.self, err = os.Executable(); err != nil {
 		return nil, err
 	}
-	root, err := moduleRoot()
+	root, err := exec.Command("go", "list", "-f", "{{.Dir}}", "withlease").Output()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("go list withlease: %w: run inside the source tree", err)
 	}
-	t.shell = filepath.Join(root, "scripts", "lab-lock.sh")
+	t.shell = filepath.Join(strings.TrimSuffix(string(root), "\n"), "scripts", "lab-lock.sh")
 	for _, d := range []string{t.base, filepath.Join(dir, "oracle")} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			return nil, err
@@ -90,8 +89,8 @@ func setUp(bin string, seed uint64) (*torture, error) {
 	if t.bin = filepath.Join(dir, "withlease"); bin != "" {
 		t.bin, err = filepath.Abs(bin)
 	} else {
-		build := exec.Command("go", "build", "-o", t.bin, ".")
-		build.Dir, build.Env = root, append(slices.Clone(t.env), "CGO_ENABLED=0")
+		build := exec.Command("go", "build", "-o", t.bin, "withlease")
+		build.Env = append(slices.Clone(t.env), "CGO_ENABLED=0")
 		var text []byte
 		if text, err = build.CombinedOutput(); err != nil {
 			err = fmt.Errorf("go build: %w\n%s", err, text)
@@ -102,24 +101,6 @@ func setUp(bin string, seed uint64) (*torture, error) {
 	}
 	// What a killed wrapper leaves is ours, to be waited for.
 	return t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-}
-
-// moduleRoot finds the directory of this module's go.mod, from the working directory upwards.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && strings.HasPrefix(string(text), "module withlease\n") {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("no module withlease here: run inside the source tree")
-		}
-		dir = filepath.Dir(dir)
-	}
 }
 
 // violation notes what must not be.
