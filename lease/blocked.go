@@ -19,10 +19,11 @@ const Recheck = 2 * time.Second
 // Blocked is why a claim has to wait, and what will end that.
 type Blocked struct {
 	Resource string
-	Sight    Sight    // who has it, if anybody
-	Refused  *Refusal // the supervisor's or the upgrade's no; nil when it is only held or a line
-	Place    int      // in the resource's line, from 1
-	Behind   Waiter   // the place directly ahead; number 0 when this is the first
+	Caller   state.Party // who asked
+	Sight    Sight       // who has it, if anybody
+	Refused  *Refusal    // the supervisor's or the upgrade's no; nil when it is only held or a line
+	Place    int         // in the resource's line, from 1
+	Behind   Waiter      // the place directly ahead; number 0 when this is the first
 
 	Supervisor   *state.Supervisor
 	Watched      bool // its process is: it runs, unless one of these is set
@@ -71,7 +72,7 @@ func (c *change) blockedByLine(st *state.State, rq *Request, s *sight, mine *tic
 	if err != nil || !found {
 		return nil, err
 	}
-	b := c.newBlocked(st, s)
+	b := c.newBlocked(st, rq, s)
 	b.Place, b.Behind = count+1, c.waiter(s.res, p.n)
 	b.watch = p.watch
 	if !p.live {
@@ -108,8 +109,8 @@ func (c *change) exemptAhead(st *state.State, res string, mine *ticket) (bool, e
 	return false, nil
 }
 
-func (c *change) newBlocked(st *state.State, s *sight) *Blocked {
-	b := &Blocked{Resource: s.res, Sight: s.Sight(), Supervisor: st.Supervisor, watch: -1}
+func (c *change) newBlocked(st *state.State, rq *Request, s *sight) *Blocked {
+	b := &Blocked{Resource: s.res, Caller: rq.party(), Sight: s.Sight(), Supervisor: st.Supervisor, watch: -1}
 	g := c.gateOf(st, s, state.Party{})
 	b.RestartUntil, b.Gone = g.RestartUntil, g.Gone
 	_, b.Watched = SupervisorPID(st)
@@ -125,7 +126,7 @@ func (c *change) newBlocked(st *state.State, s *sight) *Blocked {
 // grants [wait.6]; all others watch the place ahead of them, so that there
 // always is a first. Two, because the first may be stopped.
 func (c *change) blocked(st *state.State, rq *Request, s *sight, mine *ticket, refused *Refusal) (*Blocked, error) {
-	b := c.newBlocked(st, s)
+	b := c.newBlocked(st, rq, s)
 	b.Refused = refused
 	p, behind, count, err := c.ahead(s.res, mine)
 	if err != nil {

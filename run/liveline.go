@@ -160,7 +160,7 @@ func placePieces(b *lease.Blocked, now time.Time) []piece {
 	}
 	pieces := []piece{{text: place + " in line", least: place, rank: 4}}
 	if b.Place > 1 && b.Behind.Number > 0 {
-		pieces = append(pieces, piece{text: ", behind " + behind(b.Behind, now), rank: 12, keep: 16})
+		pieces = append(pieces, piece{text: ", behind " + behind(b, now), rank: 12, keep: 16})
 	}
 	return pieces
 }

@@ -210,7 +210,7 @@ func waitLine(b *lease.Blocked, path string, now time.Time, more ...string) stri
 	}
 	switch {
 	case b.Place > 1 && b.Behind.Number > 0:
-		parts = append(parts, fmt.Sprintf("place %d in line, behind %s", b.Place, behind(b.Behind, now)))
+		parts = append(parts, fmt.Sprintf("place %d in line, behind %s", b.Place, behind(b, now)))
 	case b.Refused == nil && b.Place > 0:
 		parts = append(parts, fmt.Sprintf("place %d in line", b.Place))
 	}
@@ -238,13 +238,20 @@ func supervised(b *lease.Blocked) string {
 	return ""
 }
 
-func behind(w lease.Waiter, now time.Time) string {
+// behind says who waits directly ahead, and how a place that the caller itself has
+// kept is taken again.
+func behind(b *lease.Blocked, now time.Time) string {
+	w := b.Behind
 	s := show(w.Who().Label())
 	if w.Purpose != "" {
 		s += ": " + showAt(w.Purpose, 60)
 	}
-	if !w.Kept.IsZero() {
-		s += fmt.Sprintf(" (place kept for %s)", ago(w.Kept.Sub(now)))
+	switch left := ago(w.Kept.Sub(now)); {
+	case w.Kept.IsZero():
+	case w.Who().Same(b.Caller):
+		s += fmt.Sprintf(" (your own place, kept for %s; --ticket=%s takes it)", left, show(w.ID))
+	default:
+		s += fmt.Sprintf(" (place kept for %s)", left)
 	}
 	return s
 }

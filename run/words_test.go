@@ -265,7 +265,7 @@ func waiter(n int64, name string) lease.Waiter {
 func TestWaitLine(t *testing.T) {
 	const held = "kind-1 is held by lab (Ann, session s-1, pid 42, on b) for 5m: make e2e"
 	kept := waiter(3, "bob")
-	kept.Purpose, kept.Kept = "later", now.Add(90*time.Second)
+	kept.ID, kept.Purpose, kept.Kept = "0a1b", "later", now.Add(90*time.Second)
 	for _, c := range []struct {
 		name string
 		b    lease.Blocked
@@ -275,6 +275,7 @@ func TestWaitLine(t *testing.T) {
 		{"no line", lease.Blocked{Sight: heldSight()}, held + " [/d]"},
 		{"behind somebody", lease.Blocked{Sight: heldSight(), Place: 2, Behind: waiter(3, "bob")}, held + "; place 2 in line, behind bob [/d]"},
 		{"behind a kept place", lease.Blocked{Place: 2, Behind: kept}, "place 2 in line, behind bob: later (place kept for 1m) [/d]"},
+		{"behind one's own", lease.Blocked{Place: 2, Behind: kept, Caller: state.Party{Name: "bob"}}, "place 2 in line, behind bob: later (your own place, kept for 1m; --ticket=0a1b takes it) [/d]"},
 		{"behind nobody known", lease.Blocked{Place: 2}, "place 2 in line [/d]"},
 		{"refused", lease.Blocked{Refused: &lease.Refusal{Reason: "ask lab for a grant"}, Place: 1}, "ask lab for a grant [/d]"},
 		{"refused and held", lease.Blocked{Sight: heldSight(), Refused: &lease.Refusal{Reason: "ask lab"}, Place: 2, Behind: waiter(3, "bob")}, held + "; ask lab; place 2 in line, behind bob [/d]"},
@@ -346,7 +347,7 @@ func TestLinesAreHarmless(t *testing.T) { // B51
 		}
 		harmless(t, what, heldBy(b.Sight, now))
 		harmless(t, what, orphaned(b.Sight))
-		harmless(t, what, behind(b.Behind, now))
+		harmless(t, what, behind(b, now))
 		// With no name it is the holder's text that is shown.
 		b.Sight.Holder.Name, b.Sight.Holder.Person, b.Sight.Holder.Session, b.Sight.Holder.HostSession = "", "", "", ""
 		harmless(t, what, heldBy(b.Sight, now))
