@@ -70,10 +70,7 @@ func (l *Locked) Log(e Event) error {
 	b.detail(e.Detail)
 	b.b = append(b.b, "}}\n"...)
 
-	f, err := open(l.Events(), unix.O_RDWR|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		f, err = l.create(l.Events(), unix.O_RDWR|unix.O_APPEND)
-	}
+	f, err := l.openOrCreate(l.Events(), unix.O_RDWR|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
 		return err
 	}

@@ -137,12 +137,17 @@ func (s *Store) openLock(how int) (*os.File, error) {
 	if how == unix.LOCK_SH {
 		flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	}
+	return s.openOrCreate(s.LockPath(), flags)
+}
+
+// openOrCreate opens a file, or makes it, to be read and written then.
+func (s *Store) openOrCreate(path string, flags int) (*os.File, error) {
 	for { // once, unless somebody makes it or deletes it meanwhile
-		f, err := open(s.LockPath(), flags, 0)
+		f, err := open(path, flags, 0)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
-		if f, err = s.create(s.LockPath(), unix.O_RDWR); !errors.Is(err, fs.ErrExist) {
+		if f, err = s.create(path, unix.O_RDWR|flags&unix.O_APPEND); !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}
 	}
