@@ -249,7 +249,7 @@ func behind(b *lease.Blocked, now time.Time) string {
 	switch left := ago(w.Kept.Sub(now)); {
 	case w.Kept.IsZero():
 	case w.Who().Same(b.Caller):
-		s += fmt.Sprintf(" (your own place, kept for %s; --ticket=%s takes it)", left, showAt(w.ID, 16))
+		s += fmt.Sprintf(" (your own place, kept for %s; withlease --ticket=%s takes it)", left, showAt(w.ID, 16))
 	default:
 		s += fmt.Sprintf(" (place kept for %s)", left)
 	}

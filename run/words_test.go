@@ -275,7 +275,7 @@ func TestWaitLine(t *testing.T) {
 		{"no line", lease.Blocked{Sight: heldSight()}, held + " [/d]"},
 		{"behind somebody", lease.Blocked{Sight: heldSight(), Place: 2, Behind: waiter(3, "bob")}, held + "; place 2 in line, behind bob [/d]"},
 		{"behind a kept place", lease.Blocked{Place: 2, Behind: kept}, "place 2 in line, behind bob: later (place kept for 1m) [/d]"},
-		{"behind one's own", lease.Blocked{Place: 2, Behind: kept, Caller: state.Party{Name: "bob"}}, "place 2 in line, behind bob: later (your own place, kept for 1m; --ticket=0a1b takes it) [/d]"},
+		{"behind one's own", lease.Blocked{Place: 2, Behind: kept, Caller: state.Party{Name: "bob"}}, "place 2 in line, behind bob: later (your own place, kept for 1m; withlease --ticket=0a1b takes it) [/d]"},
 		{"behind nobody known", lease.Blocked{Place: 2}, "place 2 in line [/d]"},
 		{"refused", lease.Blocked{Refused: &lease.Refusal{Reason: "ask lab for a grant"}, Place: 1}, "ask lab for a grant [/d]"},
 		{"refused and held", lease.Blocked{Sight: heldSight(), Refused: &lease.Refusal{Reason: "ask lab"}, Place: 2, Behind: waiter(3, "bob")}, held + "; ask lab; place 2 in line, behind bob [/d]"},
