@@ -85,7 +85,8 @@ func (l *Lease) writeProcess() {
 // however early it came (R7). Check takes the lock shared, so it sees what they
 // have done.
 func (l *Lease) Watch(lost func(error), asked func(Ask)) {
-	for _, h := range l.held {
+	all := l.held
+	for _, h := range all {
 		fd, err := unix.FcntlInt(uintptr(h.witness), unix.F_DUPFD_CLOEXEC, 3)
 		if err != nil {
 			continue // renewal finds it
@@ -99,7 +100,7 @@ func (l *Lease) Watch(lost func(error), asked func(Ask)) {
 				if _, err := f.Read(buf); err != nil {
 					return
 				}
-				if err := l.Check(); err != nil {
+				if err := l.checkAll(all); err != nil {
 					lost(err)
 					return
 				}

@@ -237,14 +237,17 @@ func (l *Lease) Renew() error {
 // Check says whether the lease is still its owner's: nil or a *LostError. It
 // takes the lock shared, so that a force which has told us is through. The store
 // is one of its own: Check is called beside other uses of the lease.
-func (l *Lease) Check() error {
+func (l *Lease) Check() error { return l.checkAll(l.held) }
+
+// checkAll is Check of what was held at first: a release beside it empties held.
+func (l *Lease) checkAll(held []*held) error {
 	store := state.Store{Dir: l.base.Store.Dir, Modes: l.base.Store.Modes}
 	lock, err := store.Look(context.Background())
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	for _, one := range l.held {
+	for _, one := range held {
 		if err := l.check(one); err != nil {
 			return err
 		}

@@ -122,6 +122,9 @@ var noPTYs = map[string]string{
 }
 
 func TestC65_NoTerminalToBeHad(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector wants /proc")
+	}
 	t.Parallel()
 	for name, mount := range noPTYs {
 		t.Run(name, func(t *testing.T) {
