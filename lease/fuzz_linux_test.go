@@ -151,6 +151,7 @@ func FuzzRecord(f *testing.F) {
 			readable = len(process) <= most && decodes(lease.WholeMembers(process), &p)
 		}
 		away := readable && p.BootID != lease.BootID() && (p.BootID != "" || p.MachineID != "") // of another machine, or boot
+		here := p.MachineID != "" && p.MachineID == lease.MachineID()
 		if away && 0 < p.TTL && p.TTL < 60 {
 			t.Skip() // it may end between two looks
 		}
@@ -181,12 +182,8 @@ func FuzzRecord(f *testing.F) {
 			want = []lease.Kind{lease.Recorded}
 		case alive:
 			want = []lease.Kind{lease.Running}
-		case away && p.MachineID != "" && p.MachineID == lease.MachineID() && p.BootID != "":
-		case away && p.MachineID != "" && p.MachineID == lease.MachineID(): // of this one, without /proc
-			if readable && p.Child != nil && p.Child.Alive() {
-				want = append(want, lease.Orphaned)
-			}
-		case away:
+		case away && here && p.BootID != "": // booted since
+		case away && !here:
 			want = []lease.Kind{lease.Foreign}
 		case readable && p.Child != nil && p.Child.Alive():
 			want = append(want, lease.Orphaned) // where its pid means anything here

@@ -208,8 +208,7 @@ func TestC40_Restored_B37(t *testing.T) {
 func TestB37_OfAnother(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	x := s.open("sh", "-c", `read x; exec "$@"`, "sh", bin, "--pty=always", "r", "--", "sh", "-c", `echo u""p; read x`)
-	x.line("")
+	x := s.open(bin, "--pty=always", "r", "--", "sh", "-c", `echo u""p; read x`)
 	x.isUp()
 	x.isRaw()
 	theirs := x.settings()
