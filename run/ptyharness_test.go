@@ -410,8 +410,7 @@ func (s *scene) tmux(command string) *tmux {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		s.Fatal("tmux is needed: ", err)
 	}
-	s.files++
-	m := &tmux{s, fmt.Sprintf("withlease-%d-%s-%d", os.Getpid(), filepath.Base(filepath.Dir(s.dir)), s.files)}
+	m := &tmux{s, fmt.Sprintf("withlease-%d-%s-%d", os.Getpid(), filepath.Base(filepath.Dir(s.dir)), s.files.Add(1))}
 	os.WriteFile(s.path("tmux.conf"), []byte("set -g status off\nset -g default-terminal screen-256color\n"), 0o600)
 	cmd := exec.Command("tmux", "-L", m.socket, "-f", s.path("tmux.conf"), "new-session", "-d", "-x", "100", "-y", "30", command)
 	cmd.Env, cmd.Dir = s.terminalEnv(), s.dir

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ type scene struct {
 	*testing.T
 	dir   string // for the test's own files
 	base  string
-	files int
+	files atomic.Int32
 }
 
 func newScene(t *testing.T) *scene {
@@ -103,9 +104,9 @@ type process struct {
 
 func (s *scene) start(cmd *exec.Cmd) *process {
 	s.Helper()
-	s.files++
 	p := &process{scene: s, cmd: cmd, ended: make(chan struct{})}
-	p.out, p.err = s.path(fmt.Sprintf("out%d", s.files)), s.path(fmt.Sprintf("err%d", s.files))
+	n := s.files.Add(1)
+	p.out, p.err = s.path(fmt.Sprintf("out%d", n)), s.path(fmt.Sprintf("err%d", n))
 	var opened []*os.File
 	create := func(name string) *os.File {
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)

@@ -70,33 +70,15 @@ func (l *Locked) Log(e Event) error {
 	b.detail(e.Detail)
 	b.b = append(b.b, "}}\n"...)
 
-	f, err := l.openOrCreate(l.Events(), unix.O_RDWR|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK)
+	f, size, err := l.openEvents()
 	if err != nil {
 		return err
 	}
-	defer func() { f.Close() }()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return &fs.PathError{Op: "fstat", Path: l.Events(), Err: err}
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return &fs.PathError{Op: "append", Path: l.Events(), Err: errors.New("not a regular file")}
-	}
-	if st.Nlink != 1 {
-		// It has a name elsewhere, or none: what is written would land there.
-		if err := l.rotate(); err != nil {
-			return err
-		}
-		f.Close()
-		if f, err = l.create(l.Events(), unix.O_RDWR|unix.O_APPEND); err != nil {
-			return err
-		}
-		st.Size = 0
-	}
+	defer f.Close()
 	text := b.b[1:]
-	if st.Size > 0 {
+	if size > 0 {
 		var last [1]byte
-		if _, err := f.ReadAt(last[:], st.Size-1); err != nil {
+		if _, err := f.ReadAt(last[:], size-1); err != nil {
 			return err
 		}
 		if last[0] != '\n' {
@@ -106,10 +88,41 @@ func (l *Locked) Log(e Event) error {
 	if _, err := f.Write(text); err != nil {
 		return err
 	}
-	if st.Size > MaxEvents {
+	if size > MaxEvents {
 		return l.rotate()
 	}
 	return nil
+}
+
+// openEvents opens the log to append to it, and says its size. A log that has a
+// name elsewhere is put aside first: what is written would land there.
+func (l *Locked) openEvents() (*os.File, int64, error) {
+	for range 3 {
+		f, err := l.openOrCreate(l.Events(), unix.O_RDWR|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK)
+		if err != nil {
+			return nil, 0, err
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+			f.Close()
+			return nil, 0, &fs.PathError{Op: "fstat", Path: l.Events(), Err: err}
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFREG {
+			f.Close()
+			return nil, 0, &fs.PathError{Op: "append", Path: l.Events(), Err: errors.New("not a regular file")}
+		}
+		if st.Nlink == 1 {
+			return f, st.Size, nil
+		}
+		f.Close()
+		if st.Nlink == 0 { // somebody deleted it just now
+			continue
+		}
+		if err := l.rotate(); err != nil {
+			return nil, 0, err
+		}
+	}
+	return nil, 0, &fs.PathError{Op: "append", Path: l.Events(), Err: errors.New("it is linked or deleted each time it is opened")}
 }
 
 // detail writes what encoding/json would: every run logs twice, and reflection

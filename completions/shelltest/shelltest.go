@@ -3,6 +3,7 @@
 package shelltest
 
 import (
+	"context"
 	_ "embed"
 	"os"
 	"os/exec"
@@ -91,15 +92,15 @@ func (s Shell) Ask(t testing.TB, lines ...string) [][]Candidate {
 	if err := os.WriteFile(driver, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, args...)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(len(lines))*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
 	cmd.Dir = s.Dir
 	cmd.Env = Clean(tmp, s.Env)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	cmd.WaitDelay = time.Second
-	timer := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
-	defer timer.Stop()
 	out, err := cmd.Output()
 	if err != nil || stderr.Len() > 0 {
 		t.Fatalf("%s: %v\nstderr: %s\nstdout: %s", s.Name, err, stderr.String(), out)
