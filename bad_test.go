@@ -36,8 +36,10 @@ func newLab(t *testing.T) *lab {
 	base := filepath.Join(dir, "base")
 	l := &lab{t, dir, base, filepath.Join(base, "leases"), nil}
 	l.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "LOGNAME=ann", "TZ=UTC", "WITHLEASE_DIR=" + base, "BASE=" + base, "WORK=" + dir}
-	if d := os.Getenv("GOCOVERDIR"); d != "" {
-		l.env = append(l.env, "GOCOVERDIR="+d)
+	for _, name := range []string{"GOCOVERDIR", "GORACE"} {
+		if v := os.Getenv(name); v != "" {
+			l.env = append(l.env, name+"="+v)
+		}
 	}
 	return l
 }

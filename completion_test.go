@@ -155,7 +155,7 @@ func TestCompletionVerb(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.Command("withlease", "completion", shell)
-		cmd.Env = []string{"HOME=/dev/null", "PATH=" + os.Getenv("PATH")}
+		cmd.Env = shelltest.Clean("/dev/null", nil)
 		got, err := cmd.CombinedOutput()
 		if err != nil || string(got) != string(want) || completions.Script(shell) != string(want) {
 			t.Errorf("withlease completion %s: %v, %d bytes; %s has %d", shell, err, len(got), file, len(want))
@@ -233,7 +233,7 @@ func needTool(t *testing.T, name string) {
 func TestCompleteVerbIsQuiet(t *testing.T) {
 	for _, args := range [][]string{{}, {"nonsense"}, {"--dir=/nonexistent", "resources"}, {"resources", "--", "x"}} {
 		cmd := exec.Command("withlease", append([]string{run.CompleteVerb}, args...)...)
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+		cmd.Env = shelltest.Clean("/dev/null", nil)
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%q: %v, %q", args, err, out)
 		}

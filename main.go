@@ -191,7 +191,10 @@ type doctorCmd struct{}
 
 type versionCmd struct{}
 
-func main() { exit(Main(os.Args[1:])) }
+func main() {
+	run.Prefault()
+	exit(Main(os.Args[1:]))
+}
 
 // exit is the one way out.
 func exit(code int) { os.Exit(code) }

@@ -3,7 +3,6 @@ package lease
 import (
 	"bytes"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -30,6 +29,7 @@ func survivors(p *Process) []Member {
 	}
 	self := os.Getpid()
 	seen := make(map[int]bool)
+	buf := make([]byte, 32<<10)
 	for look := 0; ; look++ {
 		names, _ := readNames("/proc")
 		younger := youngerThan(p)
@@ -40,7 +40,7 @@ func survivors(p *Process) []Member {
 			if err != nil || seen[pid] || !younger(pid) || pid == self || p.Child != nil && pid == p.Child.PID {
 				continue
 			}
-			env, now := environment(pid)
+			env, now := environment(pid, &buf)
 			if now == starting {
 				last = append(last, pid)
 				continue
@@ -92,14 +92,19 @@ const (
 // program's stack, after the old one's memory is gone: endcode in /proc/PID/stat is
 // set when that is done, and not by env_end, which is equal to env_start meanwhile
 // (proc(5); create_elf_tables in the kernel's fs/binfmt_elf.c).
-func environment(pid int) (env []byte, now int) {
-	file, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+//
+// It is read into buf, which grows: what a process that takes over a lease has to
+// touch anew for each of a dozen others costs more than the reading.
+func environment(pid int, buf *[]byte) (env []byte, now int) {
+	fd, err := openFile("/proc/"+strconv.Itoa(pid)+"/environ", unix.O_RDONLY, 0)
 	if err == nil {
-		defer file.Close()
-		env, err = io.ReadAll(io.LimitReader(file, 8<<20)) // the kernel takes 6 MB
-		// Of a memory that goes while it is read, the rest looks empty.
-		if n, _ := file.ReadAt(make([]byte, 1), 0); n > 0 && len(env) > 0 && err == nil {
-			return env, running
+		defer unix.Close(fd)
+		if env, err = readInto(buf, fd); err == nil && len(env) > 0 {
+			// Of a memory that goes while it is read, the rest looks empty.
+			var first [1]byte
+			if n, _ := retry(func() (int, error) { return unix.Pread(fd, first[:], 0) }); n > 0 {
+				return env, running
+			}
 		}
 	}
 	if errors.Is(err, fs.ErrPermission) {
@@ -117,6 +122,20 @@ func environment(pid int) (env []byte, now int) {
 		return nil, running // a kernel that doesn't say, as gVisor's
 	}
 	return nil, starting
+}
+
+// readInto reads a file to its end into buf, as much of it as the kernel takes for
+// an environment (6 MB, execve(2)).
+func readInto(buf *[]byte, fd int) ([]byte, error) {
+	for n := 0; ; {
+		more, err := retry(func() (int, error) { return unix.Read(fd, (*buf)[n:]) })
+		if err != nil || more == 0 || n+more >= 8<<20 {
+			return (*buf)[:n+max(more, 0)], err
+		}
+		if n += more; n == len(*buf) {
+			*buf = append(*buf, make([]byte, n)...)
+		}
+	}
 }
 
 // youngerThan says which pids may be of processes that are younger than a run's

@@ -304,6 +304,7 @@ type place struct {
 	n     int64
 	watch int // the FIFO of a live one, -1 otherwise
 	live  bool
+	gone  bool      // there is no such ticket any more
 	kept  time.Time // the deadline of a kept place
 }
 
@@ -314,7 +315,8 @@ func (b *Base) seePlace(res string, n int64, now time.Time) (p place, ok bool) {
 	if err != nil {
 		// Not there any more, no ticket, or not readable for us: when in doubt
 		// it lives.
-		return p, !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNotOurs) && !errors.Is(err, unix.ELOOP)
+		p.gone = errors.Is(err, fs.ErrNotExist)
+		return p, !p.gone && !errors.Is(err, errNotOurs) && !errors.Is(err, unix.ELOOP)
 	}
 	if alive {
 		p.live = true
@@ -344,11 +346,21 @@ func (c *change) ahead(res string, mine *ticket) (p place, found bool, count int
 	} else if ns, err = c.line(res); err != nil {
 		return p, false, 0, err
 	}
-	for len(ns) > 0 && !found {
+	for pruned := mine == nil; len(ns) > 0 && !found; {
 		last := ns[len(ns)-1]
-		if p, found = c.seePlace(res, last, c.now); !found {
+		p, found = c.seePlace(res, last, c.now)
+		switch {
+		case found:
+		case !p.gone:
 			c.remove(res, last)
 			ns = ns[:len(ns)-1]
+		case pruned || len(ns) <= nearby:
+			ns = ns[:len(ns)-1]
+		default: // as a rule all have gone: one look at the directory says so
+			if ns, err = c.left(res, ns); err != nil {
+				return p, false, 0, err
+			}
+			pruned = true
 		}
 	}
 	if mine != nil {
@@ -358,6 +370,18 @@ func (c *change) ahead(res string, mine *ticket) (p place, found bool, count int
 		p = place{watch: -1}
 	}
 	return p, found, len(ns), nil
+}
+
+// left are those of some tickets of res that are there.
+func (c *change) left(res string, some []int64) ([]int64, error) {
+	there, err := c.numbers(res)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(some, func(n int64) bool {
+		_, found := slices.BinarySearch(there, n)
+		return !found
+	}), nil
 }
 
 // unlink takes the ticket's name away. The FIFO stays open.
@@ -410,7 +434,7 @@ func (b *Base) wakeFirst(res string, after int64, now time.Time) {
 }
 
 // nearby is how many numbers are tried before the line is read: as a rule there
-// is the next in line, or no line at all.
+// is the next in line, or no line at all. ahead looks at as many of its own.
 const nearby = 2
 
 func (b *Base) wakePlace(res string, n int64, now time.Time) bool {

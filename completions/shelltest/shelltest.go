@@ -130,6 +130,9 @@ func (s Shell) Ask(t testing.TB, lines ...string) [][]Candidate {
 // home is home, with more set.
 func Clean(home string, more []string) []string {
 	env := []string{"HOME=" + home, "TERM=dumb", "LC_ALL=C.UTF-8", "PATH=" + os.Getenv("PATH"), "LOGNAME=tester", "USER=tester"}
+	if race := os.Getenv("GORACE"); race != "" { // how long the detector sleeps at each exit
+		env = append(env, "GORACE="+race)
+	}
 	return append(env, more...)
 }
 
