@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"bytes"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
@@ -48,8 +49,11 @@ func readWithStat(path string, flags int, limit int) ([]byte, unix.Stat_t, error
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, st, &fs.PathError{Op: "read", Path: path, Err: errNoFile}
 	}
-	const room = 512 // bytes, for what is read at once: /proc says that its files have none
-	b := make([]byte, 0, min(st.Size, int64(limit))+room)
+	room := 64 // bytes, for what is read at once
+	if st.Size == 0 {
+		room = 512 // /proc says that its files have none
+	}
+	b := make([]byte, 0, int(min(st.Size, int64(limit)))+room)
 	for len(b) < limit {
 		if cap(b)-len(b) < room {
 			b = append(make([]byte, 0, len(b)+max(4096, len(b))), b...)
@@ -81,12 +85,17 @@ func readSmall(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	b := make([]byte, 4096)
-	n, err := retry(func() (int, error) { return unix.Read(fd, b) })
-	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+	var b [4096]byte // on the stack: a list of many leases reads many
+	for {
+		n, err := unix.Read(fd, b[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+		}
+		return bytes.Clone(b[:n]), nil
 	}
-	return b[:n], nil
 }
 
 // writeNew writes a file that must not exist yet and returns it open.

@@ -382,7 +382,7 @@ func (b *Base) List() ([]Sight, error) {
 	if err != nil {
 		return nil, err
 	}
-	var held []Sight
+	held := make([]Sight, 0, len(names))
 	now := time.Now()
 	for _, n := range names {
 		if CheckName(n) != nil {

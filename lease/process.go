@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -125,11 +126,19 @@ func pidNamespace() uint64 {
 	return st.Ino
 }
 
+var known atomic.Pointer[machine] // once all of it could be read
+
 func thisMachine() machine {
+	if m := known.Load(); m != nil {
+		return *m
+	}
 	var m machine
 	m.bootID = word("/proc/sys/kernel/random/boot_id")
 	m.machineID = word("/etc/machine-id")
 	m.host, _ = os.Hostname()
+	if m.bootID != "" && m.machineID != "" && m.host != "" {
+		known.Store(&m)
+	}
 	return m
 }
 
