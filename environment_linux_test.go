@@ -35,6 +35,9 @@ func (a *answer) showsAll(want ...string) {
 
 // Without /proc, as in a chroot, everything but the look for processes works as ever: the witness needs none.
 func TestNoProc(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector warns of a /proc that isn't there")
+	}
 	t.Parallel()
 	l := newLab(t)
 	inNamespace(l, tries+`
