@@ -86,16 +86,11 @@ func readSmall(path string) ([]byte, error) {
 	}
 	defer unix.Close(fd)
 	var b [4096]byte // on the stack: a list of many leases reads many
-	for {
-		n, err := unix.Read(fd, b[:])
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
-		}
-		return bytes.Clone(b[:n]), nil
+	n, err := retry(func() (int, error) { return unix.Read(fd, b[:]) })
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
 	}
+	return bytes.Clone(b[:n]), nil
 }
 
 // writeNew writes a file that must not exist yet and returns it open.

@@ -346,21 +346,19 @@ func (c *change) ahead(res string, mine *ticket) (p place, found bool, count int
 	} else if ns, err = c.line(res); err != nil {
 		return p, false, 0, err
 	}
-	for pruned := mine == nil; len(ns) > 0 && !found; {
-		last := ns[len(ns)-1]
-		p, found = c.seePlace(res, last, c.now)
-		switch {
-		case found:
-		case !p.gone:
-			c.remove(res, last)
-			ns = ns[:len(ns)-1]
-		case pruned || len(ns) <= nearby:
-			ns = ns[:len(ns)-1]
-		default: // as a rule all have gone: one look at the directory says so
+	for len(ns) > 0 {
+		last := len(ns) - 1
+		if p, found = c.seePlace(res, ns[last], c.now); found {
+			break
+		}
+		if !p.gone {
+			c.remove(res, ns[last])
+		}
+		ns = ns[:last]
+		if p.gone && last >= nearby { // as a rule all have gone: one look at the directory says so
 			if ns, err = c.left(res, ns); err != nil {
 				return p, false, 0, err
 			}
-			pruned = true
 		}
 	}
 	if mine != nil {
